@@ -1,0 +1,1 @@
+"""Speculative decoding on real models: engine, drafters, kernels and training."""

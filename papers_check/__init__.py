@@ -1,0 +1,1 @@
+"""Cross-checks of theory, simulation and runtime, and of the claims of papers."""

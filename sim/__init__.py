@@ -1,0 +1,1 @@
+"""Vectorised simulation of speculative decoding and tests of losslessness."""

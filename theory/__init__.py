@@ -1,0 +1,1 @@
+"""Exact theory of speculative decoding: programs, closed forms, laws and bounds."""

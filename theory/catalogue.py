@@ -1,0 +1,128 @@
+"""The catalogue: every algorithm with its paper, its kind, and where its faces live.
+
+Faces follow one convention, so nothing needs registering twice: the verifier ``name`` is
+
+* an exact program in ``theory/verifiers/<name>.py``,
+* an array function in ``sim/verifiers/<name>.py``,
+* a Triton kernel in ``gpu_runtime/kernels/<name>.py``, where it has one.
+
+``specproof list``, the contract tests and the explorer read this table.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, Literal
+
+Kind = Literal["lossless", "lossy", "biased"]
+"""lossless: output law = target's; lossy: equals a declared other law; biased: claimed lossless
+in print, but is not."""
+
+Drafts = Literal["one", "iid", "without_replacement", "tree", "point_mass"]
+"""How the drafts of a round are drawn: one path; K i.i.d. paths; K distinct first tokens; a tree
+with fresh children at each node; a deterministic tree."""
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """One verification rule.
+
+    Attributes:
+        name: the name used everywhere.
+        kind: see :data:`Kind`.
+        drafts: see :data:`Drafts`.
+        stateful: whether it hands a carry to later rounds.
+        summary: what it does, in one line.
+        paper: where it comes from.
+        params: its parameters with their defaults.
+    """
+
+    name: str
+    kind: Kind
+    drafts: Drafts
+    stateful: bool
+    summary: str
+    paper: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def lossless(self) -> bool:
+        return self.kind == "lossless"
+
+    @property
+    def faces(self) -> dict[str, str]:
+        """The modules that implement it, by layer."""
+        places = {
+            "theory": f"theory.verifiers.{self.name}",
+            "sim": f"sim.verifiers.{self.name}",
+            "kernel": f"gpu_runtime.kernels.{self.name}",
+        }
+        return {face: place for face, place in places.items() if _exists(place)}
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+VERIFIERS: tuple[Verifier, ...] = (
+    Verifier(
+        "token",
+        "lossless",
+        "one",
+        False,
+        "keep each token with min(1, p/q), correct from norm((p - q)_+)",
+        "Leviathan et al. 2023 (2211.17192); Chen et al. 2023 (2302.01318)",
+    ),
+    Verifier(
+        "block",
+        "lossless",
+        "one",
+        False,
+        "keep the longest prefix that passes on its clipped running ratio",
+        "Sun et al. 2024 (2403.10444)",
+    ),
+    Verifier(
+        "greedy_block",
+        "lossless",
+        "one",
+        True,
+        "keep each node with mass min(P, Q); later targets are modified",
+        "Sun et al. 2024 (2403.10444), appendix",
+    ),
+    Verifier(
+        "kseq",
+        "lossless",
+        "iid",
+        False,
+        "try K drafts in turn with min(1, p/(rho q)), position by position",
+        "SpecTr: Sun et al. 2023 (2310.15141)",
+    ),
+)
+
+
+def lookup(name: str, known: tuple[str, ...], what: str) -> str:
+    """``name`` if it is known.
+
+    Raises:
+        ValueError: unknown; the message suggests the nearest names.
+    """
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose one of {known}"
+    raise ValueError(f"unknown {what} {name!r}; {hint}")
+
+
+def verifier(name: str) -> Verifier:
+    """The entry of a verifier.
+
+    Raises:
+        ValueError: unknown name; the message suggests the nearest.
+    """
+    lookup(name, tuple(entry.name for entry in VERIFIERS), "verifier")
+    return next(entry for entry in VERIFIERS if entry.name == name)

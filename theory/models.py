@@ -1,0 +1,255 @@
+"""Models: which next-token law follows which prefix.
+
+A model answers ``row(prefix)`` for any prefix of tokens. ``TableModel`` lists rows prefix by
+prefix, ``MarkovModel`` looks at the last ``order`` tokens, and ``RowTree`` holds every row up to
+a depth as arrays, level by level, which is what the closed forms work on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from theory.fields import EXACT, FLOAT, Array, Field, get_field
+from theory.laws import as_row
+
+Prefix = tuple[int, ...]
+Rows = Callable[[Prefix], Array]
+"""Next-token laws seen from some committed prefix: ``rows(())`` is the law right after it."""
+
+TREE_BYTES = 8 * 2**30
+"""Largest row tree that is allocated without asking (bytes)."""
+
+
+class Model(Protocol):
+    """Anything that gives a next-token law for every prefix."""
+
+    @property
+    def vocab(self) -> int: ...
+
+    @property
+    def field(self) -> Field: ...
+
+    def row(self, prefix: Prefix) -> Array: ...
+
+
+def rows_after(model: Model, prefix: Prefix) -> Rows:
+    """The model's rows as seen from ``prefix``."""
+    return lambda path: model.row(prefix + path)
+
+
+def _prefix(key: Any) -> Prefix:
+    if isinstance(key, str):
+        return tuple(int(token) for token in key.split())
+    return tuple(key)
+
+
+class TableModel:
+    """Rows listed by prefix (keys: token tuples, or strings such as ``"0 1"``, ``""`` = root).
+
+    Prefixes that are not listed get ``default``, or an error naming the prefix.
+
+    Raises:
+        ValueError: an invalid row, rows of different lengths, a token outside the vocabulary.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[Any, Any],
+        default: Any = None,
+        field: Field | str = EXACT,
+    ) -> None:
+        self.field = get_field(field)
+        self._rows: dict[Prefix, Array] = {}
+        for key, values in rows.items():
+            prefix = _prefix(key)
+            self._rows[prefix] = as_row(values, self.field, f"row after {list(prefix)}")
+        self._default = None if default is None else as_row(default, self.field, "default row")
+        sizes = {len(row) for row in self._rows.values()}
+        sizes |= set() if self._default is None else {len(self._default)}
+        if len(sizes) != 1:
+            raise ValueError(f"rows have different lengths {sorted(sizes)}; use one vocabulary")
+        self.vocab = sizes.pop()
+        for prefix in self._rows:
+            if any(not 0 <= token < self.vocab for token in prefix):
+                raise ValueError(f"prefix {list(prefix)} has a token outside 0..{self.vocab - 1}")
+
+    def row(self, prefix: Prefix) -> Array:
+        """The law after ``prefix``.
+
+        Raises:
+            ValueError: no row and no default for this prefix.
+        """
+        row = self._rows.get(tuple(prefix), self._default)
+        if row is None:
+            raise ValueError(f"no row after prefix {list(prefix)}; list it or give a default row")
+        return row
+
+
+class MarkovModel:
+    """Rows that depend on the last ``order`` tokens.
+
+    Args:
+        initial: row of the empty prefix (order 1), or a mapping with the row of every prefix
+            shorter than ``order``; for order 0 the one row used everywhere.
+        transition: nested sequence of shape ``[V] * order + [V]``; omitted for order 0.
+        order: number of tokens looked at.
+    """
+
+    def __init__(
+        self,
+        initial: Any,
+        transition: Any = None,
+        order: int = 1,
+        field: Field | str = EXACT,
+    ) -> None:
+        self.field = get_field(field)
+        self.order = order if transition is not None else 0
+        starts = initial if isinstance(initial, Mapping) else {(): initial}
+        self._initial = {
+            _prefix(key): as_row(row, self.field, f"initial row {list(_prefix(key))}")
+            for key, row in starts.items()
+        }
+        if () not in self._initial:
+            raise ValueError("initial: the row of the empty prefix is missing")
+        self.vocab = len(self._initial[()])
+        if self.order == 0:
+            self.transition = self._initial[()]
+            return
+        table = np.asarray(transition, dtype=object)
+        if table.shape != (self.vocab,) * (self.order + 1):
+            raise ValueError(
+                f"transition has shape {table.shape}, expected {(self.vocab,) * (self.order + 1)}"
+            )
+        flat = table.reshape(-1, self.vocab)
+        rows = [as_row(row, self.field, f"transition row {i}") for i, row in enumerate(flat)]
+        self.transition = np.stack(rows).reshape(table.shape)
+
+    def row(self, prefix: Prefix) -> Array:
+        """The law after ``prefix``."""
+        if self.order == 0:
+            return np.asarray(self.transition)
+        if len(prefix) >= self.order:
+            return np.asarray(self.transition[tuple(prefix[len(prefix) - self.order :])])
+        row = self._initial.get(tuple(prefix))
+        if row is None:
+            raise ValueError(f"initial: no row for the short prefix {list(prefix)}")
+        return row
+
+
+@dataclass(frozen=True)
+class RowTree:
+    """All rows up to a depth: ``levels[i]`` has shape ``[V**i, V]``.
+
+    Row ``n`` of level ``i`` follows the prefix whose base-V digits are ``n``, first token most
+    significant; so ``levels[i].reshape(-1)`` lines up with the rows of level ``i + 1``.
+    """
+
+    levels: tuple[Array, ...]
+
+    @property
+    def vocab(self) -> int:
+        return int(self.levels[0].shape[-1])
+
+    @property
+    def depth(self) -> int:
+        return len(self.levels)
+
+    @property
+    def field(self) -> Field:
+        return EXACT if self.levels[0].dtype == object else FLOAT
+
+    def row(self, prefix: Prefix) -> Array:
+        """The law after ``prefix``.
+
+        Raises:
+            ValueError: the prefix is as long as the tree is deep.
+        """
+        if len(prefix) >= self.depth:
+            raise ValueError(f"prefix {list(prefix)} is beyond the tree's depth {self.depth}")
+        index = 0
+        for token in prefix:
+            index = index * self.vocab + token
+        return np.asarray(self.levels[len(prefix)][index])
+
+    @staticmethod
+    def of(model: Model, depth: int, prefix: Prefix = ()) -> RowTree:
+        """Tabulate ``model`` below ``prefix``: levels 0 to ``depth - 1``.
+
+        Raises:
+            ValueError: the tree would take more than ``TREE_BYTES``; the message says how much.
+        """
+        vocab = model.vocab
+        entries = sum(vocab**i for i in range(1, depth + 1))
+        need = entries * (8 if model.field is FLOAT else 100)
+        if need > TREE_BYTES:
+            raise ValueError(
+                f"a row tree of depth {depth} over {vocab} tokens needs {need / 2**30:.3g} GiB; "
+                "lower the depth, use the Markov closed forms, an enclosure, or Monte Carlo (sim)"
+            )
+        levels = []
+        for level in range(depth):
+            short = len(prefix) + level < getattr(model, "order", level + len(prefix) + 1)
+            if isinstance(model, MarkovModel) and not short and not prefix:
+                known = model.transition.reshape(-1, vocab)
+                levels.append(np.tile(known, (vocab**level // len(known), 1)))
+                continue
+            prefixes = np.ndindex(*(vocab,) * level)
+            levels.append(np.stack([model.row(prefix + tuple(path)) for path in prefixes]))
+        return RowTree(tuple(levels))
+
+
+def check_pair(target: Model, draft: Model) -> None:
+    """Check that two models can be compared.
+
+    Raises:
+        ValueError: different vocabularies or fields.
+    """
+    if target.vocab != draft.vocab:
+        raise ValueError(
+            f"target has {target.vocab} tokens, draft has {draft.vocab}; "
+            "extend the smaller draft rows with zeros"
+        )
+    if target.field != draft.field:
+        raise ValueError(f"target is {target.field.name}, draft is {draft.field.name}; use one")
+
+
+def load_model(source: str | Path | Mapping[str, Any], field: Field | str = EXACT) -> Model:
+    """A model from a JSON file, a parsed JSON object, or a bare row such as ``"1/3,2/3"``.
+
+    Formats: ``{"kind": "table", "rows": {"": [...], "0 1": [...]}, "default": [...]}`` and
+    ``{"kind": "markov", "order": 1, "initial": [...], "transition": [...]}``.
+
+    Raises:
+        ValueError: a file that does not exist, is not JSON, or describes no model.
+    """
+    if isinstance(source, (str, Path)):
+        text = str(source)
+        if "," in text and not text.endswith(".json"):
+            return MarkovModel(as_row(text, field), field=field)
+        try:
+            data = json.loads(Path(text).read_text(), parse_float=str)
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"{text!r} is neither a file nor a row such as '1/3,2/3'; check the path"
+            ) from error
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{text}: not valid JSON ({error})") from error
+    else:
+        data = dict(source)
+    kind = data.get("kind") if isinstance(data, Mapping) else None
+    if kind == "table":
+        return TableModel(data["rows"], data.get("default"), field)
+    if kind == "markov":
+        return MarkovModel(data["initial"], data.get("transition"), data.get("order", 1), field)
+    raise ValueError(f"model kind {kind!r} is unknown; use 'table' or 'markov'")
+
+
+def prefixes(vocab: int, length: int) -> Sequence[Prefix]:
+    """All prefixes of one length, in the row order of ``RowTree``."""
+    return [tuple(int(t) for t in path) for path in np.ndindex(*(vocab,) * length)]

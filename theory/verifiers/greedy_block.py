@@ -1,0 +1,110 @@
+"""Greedy block verification with its distribution modification (appendix of arXiv 2403.10444).
+
+As block verification, but with the unclipped ratio W_i = P(x^i)/Q(x^i); a node is then kept with
+mass min(P, Q), the largest possible, at a price: f/P may grow along a path, so after tau < gamma
+the target of every later node of depth < gamma (counted from the start of this block, emitted
+tokens included) must become
+
+    p'(. | v) = norm((W(v) p - q)_+) .
+
+Later rounds verify against p' and may add a layer of their own on top. The carry is one
+:class:`Layer` for each block that still reaches ahead, oldest first.
+
+Slots: as block verification.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from theory.effects import Effects
+from theory.fields import Array, Number, is_zero, minimum, positive_part
+from theory.laws import residual
+from theory.models import Prefix, Rows
+from theory.verifiers.common import Carry, Round, only_draft
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The part of an old block that reaches beyond the committed prefix.
+
+    Attributes:
+        ratio: W at the committed prefix, measured with the target that the block was verified
+            against.
+        left: number of coming positions whose target it modifies.
+    """
+
+    ratio: Number
+    left: int
+
+
+def modified_target(target: Rows, draft: Rows, layers: tuple[Layer, ...]) -> Rows:
+    """The rows that the next round must be verified against."""
+    for layer in layers:
+        target = _under(layer, target, draft)
+    return target
+
+
+def _under(layer: Layer, target: Rows, draft: Rows) -> Rows:
+    @cache
+    def ratio(path: Prefix) -> Number | None:
+        """W at a node below the committed prefix; None where Q = 0."""
+        if not path:
+            return layer.ratio
+        before, x = path[:-1], path[-1]
+        above, q = ratio(before), draft(before)[x]
+        return None if above is None or is_zero(q) else above * target(before)[x] / q
+
+    @cache
+    def row(path: Prefix) -> Array:
+        p, w = target(path), ratio(path) if len(path) < layer.left else None
+        return p if w is None else residual(p, draft(path), w)
+
+    return row
+
+
+def advance(
+    layers: tuple[Layer, ...], target: Rows, draft: Rows, tokens: Prefix
+) -> tuple[Layer, ...]:
+    """The layers after ``tokens`` were emitted; spent ones are dropped."""
+    kept = []
+    for layer in layers:
+        ratio: Number | None = layer.ratio
+        for i, x in enumerate(tokens):
+            q = draft(tokens[:i])[x]
+            ratio = None if ratio is None or is_zero(q) else ratio * target(tokens[:i])[x] / q
+        if layer.left > len(tokens) and ratio is not None:
+            kept.append(Layer(ratio, layer.left - len(tokens)))
+        target = _under(layer, target, draft)  # the layers above were measured with this one
+    return tuple(kept)
+
+
+def pass_probability(ratio: Number, p: Array, q: Array) -> Number:
+    """h_i at an inner node: 1 if W >= 1, else z/(z + 1 - W), z = sum (W p - q)_+."""
+    z = positive_part(ratio * p - q).sum()
+    slack = positive_part(1 - ratio)
+    return 1 if is_zero(slack) else z / (z + slack)
+
+
+def program(
+    fx: Effects, target: Rows, draft: Rows, drafts: tuple[Prefix, ...], carry: Carry = ()
+) -> Round:
+    """One round of greedy block verification; ``carry`` is a tuple of :class:`Layer`."""
+    path = only_draft(drafts, "greedy block verification")
+    layers: tuple[Layer, ...] = carry  # type: ignore[assignment]
+    current = modified_target(target, draft, layers)
+    gamma = len(path)
+    ratios = [fx.field.one]
+    for i, x in enumerate(path):
+        ratios.append(ratios[-1] * current(path[:i])[x] / draft(path[:i])[x])
+    if gamma == 0 or fx.flip(minimum(1, ratios[gamma]), gamma - 1):
+        tokens = (*path, fx.choose(current(path), gamma))
+        return Round(gamma, tokens, advance(layers, target, draft, tokens))
+    for i in range(gamma - 1, -1, -1):
+        p, q = current(path[:i]), draft(path[:i])
+        if i == 0 or fx.flip(pass_probability(ratios[i], p, q), i - 1):
+            break
+    tokens = (*path[:i], fx.choose(residual(p, q, ratios[i]), gamma))
+    fresh = advance((Layer(fx.field.one, gamma),), current, draft, tokens)
+    return Round(i, tokens, advance(layers, target, draft, tokens) + fresh)

@@ -1,0 +1,114 @@
+"""K-SEQ, the sequential selection of SpecTr (Sun et al. 2023, arXiv 2310.15141).
+
+At each position the k drafts that agree with the accepted prefix are tried in order: x is kept
+with probability min(1, p(x)/(rho q(x))), the first success wins. With
+
+    beta(rho) = sum_x min(q(x), p(x)/rho),   G = (1 - (1 - beta)^k) / beta,
+
+the rule is lossless iff G <= rho, with residual norm(p - G min(q, p/rho)). The smallest such rho
+accepts most; every larger one is lossless too, so rho is always rounded up. The number of
+survivors k, and with it rho, changes from position to position.
+
+Slots: ``i * K + j`` for the test of draft j (original index) at position i + 1, ``gamma * K`` for
+the emitted token.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from theory.effects import Effects
+from theory.fields import EXACT, FLOAT, Array, Number, field_of, is_zero, minimum, to_fraction
+from theory.laws import normalise
+from theory.models import Prefix, Rows
+from theory.verifiers.common import Carry, Round
+
+HALVINGS = 48
+"""Bisection steps for rho: it is at most (k - 1) 2^-48 above the smallest valid value."""
+
+
+def accepted_once(p: Array, q: Array, rho: Number) -> Number:
+    """beta(rho): the probability that one draft passes its test."""
+    return minimum(q, p / rho).sum()
+
+
+def gain(beta: Number, k: int) -> Number:
+    """G = (1 - (1 - beta)^k)/beta; k at beta = 0. As a sum of powers, so nothing cancels."""
+    return sum(((1 - beta) ** j for j in range(1, k)), start=0 * beta + 1)
+
+
+def smallest_rho(p: Array, q: Array, k: int) -> Number:
+    """The smallest valid rho in [1, k], exactly where it is a small rational, else rounded up."""
+    if k == 1:
+        return field_of(p).one
+    if field_of(p) is FLOAT:
+        return _bisect_float(tuple(p), tuple(q), k)
+    return EXACT.number(
+        _smallest_exact(tuple(map(to_fraction, p)), tuple(map(to_fraction, q)), k)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _bisect_float(p: tuple[float, ...], q: tuple[float, ...], k: int) -> float:
+    rows = np.array(p), np.array(q)
+    low, high = 1.0, float(k)
+    for _ in range(HALVINGS + 12):
+        middle = (low + high) / 2
+        if gain(accepted_once(*rows, middle), k) <= middle:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@lru_cache(maxsize=4096)
+def _smallest_exact(p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int) -> Fraction:
+    def excess(rho: Fraction) -> Fraction:
+        beta = sum((min(b, a / rho) for a, b in zip(p, q, strict=True)), Fraction(0))
+        return gain(beta, k) - rho
+
+    low, high = Fraction(1), Fraction(k)
+    if excess(low) <= 0:
+        return low
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excess(middle) <= 0 else (middle, high)
+    for size in (10, 100, 1000, 10**4, 10**5):
+        root = high.limit_denominator(size)
+        if excess(root) == 0:
+            return root
+    return high
+
+
+def position(p: Array, q: Array, k: int) -> tuple[Array, Array]:
+    """Acceptance probability of each token under k drafts, and the residual law.
+
+    Entries with q = 0 are never drafted; their acceptance is reported as 1.
+    """
+    rho = smallest_rho(p, q, k)
+    kept = minimum(q, p / rho)
+    accept = np.array([1 if is_zero(b) else a / b for a, b in zip(kept, q, strict=True)])
+    return accept, normalise(p - gain(kept.sum(), k) * kept, fallback=p)
+
+
+def program(
+    fx: Effects, target: Rows, draft: Rows, drafts: tuple[Prefix, ...], carry: Carry = ()
+) -> Round:
+    """One round of K-SEQ on K drafts of equal length."""
+    gamma, num_drafts = len(drafts[0]), len(drafts)
+    survivors = list(range(num_drafts))
+    path: Prefix = ()
+    for i in range(gamma):
+        accept, rest = position(target(path), draft(path), len(survivors))
+        for j in survivors:
+            x = drafts[j][i]
+            if fx.flip(accept[x], i * num_drafts + j):
+                break
+        else:
+            return Round(i, (*path, fx.choose(rest, gamma * num_drafts)))
+        path = (*path, x)
+        survivors = [j for j in survivors if drafts[j][i] == x]
+    return Round(gamma, (*path, fx.choose(target(path), gamma * num_drafts)))

@@ -1,1 +1,19 @@
-"""Exact theory of speculative decoding: programs, closed forms, laws and bounds."""
+"""Exact theory of speculative decoding: laws, expected lengths, bounds, windows, frontiers."""
+
+from theory.analysis import Analysis, analyse
+from theory.catalogue import VERIFIERS
+from theory.fields import EXACT, FLOAT, SYMBOLIC
+from theory.models import MarkovModel, RowTree, TableModel, load_model
+
+__all__ = [
+    "EXACT",
+    "FLOAT",
+    "SYMBOLIC",
+    "VERIFIERS",
+    "Analysis",
+    "MarkovModel",
+    "RowTree",
+    "TableModel",
+    "analyse",
+    "load_model",
+]

@@ -109,13 +109,13 @@ class Tape:
         self, uniforms: Sequence[float] | Mapping[Any, float] | Array, field: Field = FLOAT
     ) -> None:
         self.field = field
-        self._uniforms = uniforms
+        self._uniforms: Any = uniforms
         self._used: set[Slot] = set()
 
     def _read(self, slot: Slot) -> float:
         _claim(self._used, slot)
         try:
-            u = float(self._uniforms[slot])  # type: ignore[index]
+            u = float(self._uniforms[slot])
         except (KeyError, IndexError) as error:
             raise ValueError(f"the tape has no uniform in slot {slot!r}; make it longer") from error
         if not 0 <= u < 1:

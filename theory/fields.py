@@ -13,6 +13,7 @@ the array itself (:func:`field_of`), so formulas take no extra argument.
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 from collections.abc import Iterable
@@ -29,15 +30,19 @@ Number = Any
 
 Array = NDArray[Any]
 
-try:
-    from flint import fmpq as _fmpq
-except ImportError:  # the fallback keeps bare and browser installs working
-    _fmpq = None
 
-if _fmpq is None or os.environ.get("SPECPROOF_RATIONALS") == "fractions":
-    Rational: Any = Fraction
-else:
-    Rational = _fmpq
+def _rational_type() -> Any:
+    """``fmpq`` when python-flint is installed (and not switched off), else ``Fraction``."""
+    if os.environ.get("SPECPROOF_RATIONALS") == "fractions":
+        return Fraction
+    try:
+        return importlib.import_module("flint").fmpq
+    except ImportError:  # keeps bare and browser installs working
+        return Fraction
+
+
+Rational = _rational_type()
+"""The type of exact numbers."""
 
 
 def to_fraction(value: Number) -> Fraction:

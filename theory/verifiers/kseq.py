@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -27,46 +28,59 @@ from theory.models import Prefix, Rows
 from theory.verifiers.common import Carry, Round
 
 HALVINGS = 48
-"""Bisection steps for rho: it is at most (k - 1) 2^-48 above the smallest valid value."""
+"""Bisection steps for an exact rho: at most (k - 1) 2^-48 above the smallest valid value."""
 
 
-def accepted_once(p: Array, q: Array, rho: Number) -> Number:
-    """beta(rho): the probability that one draft passes its test."""
-    return minimum(q, p / rho).sum()
+def accepted_once(p: Array, q: Array, rho: Number) -> Any:
+    """beta(rho): the probability that one draft passes its test (rows ``[..., V]``)."""
+    return minimum(q, p / rho).sum(axis=-1)
 
 
-def gain(beta: Number, k: int) -> Number:
+def gain(beta: Number, k: int) -> Any:
     """G = (1 - (1 - beta)^k)/beta; k at beta = 0. As a sum of powers, so nothing cancels."""
     return sum(((1 - beta) ** j for j in range(1, k)), start=0 * beta + 1)
 
 
-def smallest_rho(p: Array, q: Array, k: int) -> Number:
-    """The smallest valid rho in [1, k], exactly where it is a small rational, else rounded up."""
-    if k == 1:
-        return field_of(p).one
+def smallest_rho(p: Array, q: Array, k: int) -> Any:
+    """The smallest valid rho in [1, k], exactly where it is a small rational, else rounded up.
+
+    Float rows may have leading axes, ``[..., V] -> [...]``; exact rows are one-dimensional.
+    """
     if field_of(p) is FLOAT:
-        return _bisect_float(tuple(p), tuple(q), k)
-    return EXACT.number(
-        _smallest_exact(tuple(map(to_fraction, p)), tuple(map(to_fraction, q)), k)
-    )
+        return _smallest_float(p, q, k)
+    return EXACT.number(_smallest_exact(tuple(map(to_fraction, p)), tuple(map(to_fraction, q)), k))
 
 
-@lru_cache(maxsize=4096)
-def _bisect_float(p: tuple[float, ...], q: tuple[float, ...], k: int) -> float:
-    rows = np.array(p), np.array(q)
-    low, high = 1.0, float(k)
-    for _ in range(HALVINGS + 12):
-        middle = (low + high) / 2
-        if gain(accepted_once(*rows, middle), k) <= middle:
-            high = middle
-        else:
-            low = middle
-    return high
+def _smallest_float(p: Array, q: Array, k: int) -> Any:
+    """Newton's method on G(rho) - rho inside a bracket, then rounded up until valid."""
+    low, high = np.ones(p.shape[:-1]), np.full(p.shape[:-1], float(k))
+    rho = high.copy()
+    for _ in range(60):
+        beta = accepted_once(p, q, rho[..., None])
+        excess = gain(beta, k) - rho
+        low, high = np.where(excess > 0, rho, low), np.where(excess > 0, high, rho)
+        falling = np.where(p < q * rho[..., None], p, 0.0).sum(axis=-1) / rho**2
+        slope = sum((j * (1 - beta) ** (j - 1) for j in range(1, k)), start=0.0) * falling - 1
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = rho - excess / slope
+        inside = (step >= low) & (step <= high)
+        update = np.where(inside, step, (low + high) / 2)
+        moved = np.abs(update - rho).max(initial=0.0)
+        rho = update
+        if moved <= 4 * np.finfo(float).eps * k:
+            break
+    nudge = np.finfo(float).eps
+    while True:
+        invalid = gain(accepted_once(p, q, rho[..., None]), k) > rho
+        if not invalid.any():
+            return np.minimum(rho, k)
+        rho = np.where(invalid, rho * (1 + nudge), rho)
+        nudge *= 2
 
 
 @lru_cache(maxsize=4096)
 def _smallest_exact(p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int) -> Fraction:
-    def excess(rho: Fraction) -> Fraction:
+    def excess(rho: Fraction) -> Any:
         beta = sum((min(b, a / rho) for a, b in zip(p, q, strict=True)), Fraction(0))
         return gain(beta, k) - rho
 

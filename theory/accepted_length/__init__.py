@@ -1,0 +1,60 @@
+"""Expected accepted length E[tau] of one round, without assuming independent positions.
+
+``E[tau]`` is the sum, over all strings of length 1 to gamma, of the probability that the round
+keeps a prefix passing through that string. Each closed form below sums it over a *row tree*
+(``theory.models.RowTree``), in rationals or floats; ``theory.generation`` enumerates the same
+number from the programs, and tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from theory.accepted_length.iid import IidPrediction, iid_prediction
+from theory.accepted_length.kseq import kseq
+from theory.accepted_length.single import block, greedy_block, token
+from theory.fields import Number
+from theory.models import RowTree
+
+ClosedForm = Callable[..., Number]
+
+CLOSED_FORMS: dict[str, ClosedForm] = {
+    "token": token,
+    "block": block,
+    "greedy_block": greedy_block,
+    "kseq": kseq,
+}
+"""``form(p_tree, q_tree, gamma[, num_drafts], **params)`` by verifier name."""
+
+
+def expected_accepted(
+    name: str, p_tree: RowTree, q_tree: RowTree, gamma: int, num_drafts: int = 1, **params: Any
+) -> Number:
+    """E[tau] of a verifier that has a closed form.
+
+    Raises:
+        ValueError: the verifier has none, gamma is below 1, or the trees are too shallow.
+    """
+    if name not in CLOSED_FORMS:
+        raise ValueError(f"{name!r} has no closed form; enumerate it with theory.generation")
+    if gamma < 1:
+        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
+    if min(p_tree.depth, q_tree.depth) < gamma:
+        raise ValueError(f"row trees of depth {p_tree.depth} are too shallow for gamma {gamma}")
+    form = CLOSED_FORMS[name]
+    if name in ("token", "block", "greedy_block"):
+        return form(p_tree, q_tree, gamma)
+    return form(p_tree, q_tree, gamma, num_drafts, **params)
+
+
+__all__ = [
+    "CLOSED_FORMS",
+    "IidPrediction",
+    "block",
+    "expected_accepted",
+    "greedy_block",
+    "iid_prediction",
+    "kseq",
+    "token",
+]

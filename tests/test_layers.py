@@ -76,7 +76,7 @@ def test_imports_point_to_lower_layers(folder: str) -> None:
         ("from theory.verifiers.token import run", "sim/verifiers/token.py", None),
         ("from theory.windows import optimal", "gpu_runtime/engine.py", set()),
         ("from . import verifiers", "gpu_runtime/engine.py", set()),
-        ("import simpy, torchaudio", "theory/laws.py", set()),
+        ("import simulator, torchaudio", "theory/laws.py", set()),
     ],
 )
 def test_violations_are_seen(source: str, path: str, caught: set[str] | None) -> None:

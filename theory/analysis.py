@@ -147,7 +147,7 @@ def analyse(
     unknown = set(params) - set(entry.params)
     if unknown:
         raise ValueError(f"{verifier!r} has no parameter {sorted(unknown)}; it has {entry.params}")
-    p, q = _as_model(target, field), _as_model(draft, field)
+    p, q = _as_model(target, field, "target"), _as_model(draft, field, "draft")
     check_pair(p, q)
     if window == "fixed":
         window = fixed(gamma)
@@ -165,9 +165,12 @@ def analyse(
     return Analysis(entry, decoder, gamma, gamma + 1 if horizon is None else horizon)
 
 
-def _as_model(source: Any, field: Field | str) -> Model:
+def _as_model(source: Any, field: Field | str, role: str) -> Model:
     if hasattr(source, "row") and hasattr(source, "vocab"):
         return source  # type: ignore[no-any-return]
-    if isinstance(source, (str, Path, Mapping)):
-        return load_model(source, field)
-    return MarkovModel(source, field=field)
+    try:
+        if isinstance(source, (str, Path, Mapping)):
+            return load_model(source, field)
+        return MarkovModel(source, field=field)
+    except ValueError as error:
+        raise ValueError(f"{role}: {error}") from error

@@ -170,6 +170,7 @@ def top_p(row: Array, mass: Number) -> Array:
     """
     if not 0 < mass <= 1:
         raise ValueError(f"top_p {mass} is outside (0, 1]")
+    mass = field_of(row).number(mass)
     kept: list[int] = []
     total: Number = 0
     for token in sorted(range(len(row)), key=lambda token: -row[token]):
@@ -182,7 +183,8 @@ def top_p(row: Array, mass: Number) -> Array:
 
 def min_p(row: Array, ratio: Number) -> Array:
     """Tokens of probability at least ``ratio`` times the largest, renormalised."""
-    return _keep(row, [token for token, value in enumerate(row) if value >= ratio * row.max()])
+    floor = field_of(row).number(ratio) * row.max()
+    return _keep(row, [token for token, value in enumerate(row) if value >= floor])
 
 
 def _keep(row: Array, tokens: list[int]) -> Array:

@@ -1,0 +1,55 @@
+"""The ``specproof`` command."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from cyclopts import App
+from rich.console import Console
+from rich.markup import escape
+
+try:
+    _VERSION = version("specproof")
+except PackageNotFoundError:  # a source tree that was never installed
+    _VERSION = "unknown"
+
+app = App(
+    name="specproof",
+    help="Speculative decoding, proved: exact theory, simulation and a runtime held against it.",
+    version=_VERSION,
+)
+
+COMMANDS: dict[str, str] = {
+    "check": "papers_check.commands.check:check",
+    "list": "papers_check.commands.catalogue:list_algorithms",
+    "exact": "papers_check.commands.exact:exact",
+    "decode": "papers_check.commands.decode:decode",
+    "models": "papers_check.commands.models:models",
+}
+"""Command name to ``module:function``; a module is imported only when its command is asked for."""
+
+
+def _register(names: Sequence[str]) -> None:
+    for name in names:
+        module, function = COMMANDS[name].split(":")
+        app.command(getattr(importlib.import_module(module), function), name=name)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line; bad input is one clear line on stderr and exit code 2."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    chosen = [arguments[0]] if arguments and arguments[0] in COMMANDS else list(COMMANDS)
+    _register(chosen)
+    try:
+        app(arguments)
+    except ValueError as error:
+        console = Console(stderr=True, highlight=False)
+        console.print("[red]error:[/red]", escape(str(error)), soft_wrap=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""``specproof exact``: one configuration, exactly."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from papers_check.numbers import Json, dumps, show, with_floats
+from theory.analysis import Analysis, analyse
+
+SHOWN_STRINGS = 12
+"""Strings of the output law shown in the terminal; ``--json`` has them all."""
+
+
+def facts(analysis: Analysis) -> Json:
+    """The analysis as JSON-ready fields."""
+    iid = analysis.iid_prediction
+    numbers = with_floats(
+        {
+            "expected_accepted": analysis.expected_accepted,
+            "tokens_per_call": analysis.tokens_per_call,
+            "expected_calls": analysis.expected_calls,
+            "distance": analysis.distance,
+        }
+    )
+    return {
+        "verifier": analysis.entry.name,
+        "kind": analysis.entry.kind,
+        "gamma": analysis.gamma,
+        "num_drafts": analysis.decoder.num_drafts,
+        "horizon": analysis.horizon,
+        **numbers,
+        "lossless": analysis.lossless,
+        "accepted_law": analysis.accepted_law,
+        "iid_prediction": with_floats(
+            {"alpha": iid.alpha, "tokens_per_call": iid.tokens_per_call, "accepted": iid.accepted}
+        ),
+        "output_law": analysis.output_law,
+    }
+
+
+def exact(
+    *,
+    target: str,
+    draft: str,
+    verifier: str = "token",
+    gamma: int = 2,
+    drafts: int = 1,
+    horizon: int | None = None,
+    field: str = "exact",
+    json: bool = False,
+) -> None:
+    """Expected lengths, output law and losslessness of one configuration, exactly.
+
+    Parameters
+    ----------
+    target:
+        A model file, or a row such as 1/3,2/3 used at every position.
+    draft:
+        The draft model, likewise.
+    verifier:
+        Name in `specproof list`.
+    gamma:
+        Draft length of a round.
+    drafts:
+        Drafts a round (K).
+    horizon:
+        Tokens generated; default gamma + 1.
+    field:
+        exact (rationals) or float.
+    json:
+        Print JSON instead of a table.
+    """
+    analysis = analyse(target, draft, verifier, gamma, drafts, horizon, field=field)
+    if json:
+        print(dumps(facts(analysis)))
+        return
+    iid = analysis.iid_prediction
+    table = Table(title=f"{verifier}, gamma {gamma}, K {drafts}, {analysis.horizon} tokens")
+    table.add_column("quantity")
+    table.add_column("value", justify="right")
+    rows = {
+        "expected accepted, first round (E[tau])": show(analysis.expected_accepted),
+        "tokens per call, first round": show(analysis.tokens_per_call),
+        "  i.i.d. formula at the mean overlap": show(iid.tokens_per_call),
+        f"expected calls for {analysis.horizon} tokens": show(analysis.expected_calls),
+        "distance to the target (total variation)": show(analysis.distance),
+        "lossless": "yes" if analysis.lossless else "NO",
+    }
+    for name, value in rows.items():
+        table.add_row(escape(name), value)
+    console = Console()
+    console.print(table)
+    law = sorted(analysis.output_law.items(), key=lambda entry: (-entry[1], entry[0]))
+    strings = Table("string", "probability", title="likeliest output strings")
+    for text, mass in law[:SHOWN_STRINGS]:
+        strings.add_row(" ".join(map(str, text)), show(mass))
+    console.print(strings)

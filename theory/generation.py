@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from theory.drafting import Window
+from theory.drafting import Drafting, Window, independent
 from theory.effects import Effects, enumerate_law
 from theory.fields import Number
 from theory.models import Model, Prefix, check_pair, rows_after
@@ -32,6 +32,7 @@ class Decoder:
         num_drafts: drafts a round (K).
         params: parameters of the verifier.
         eos: token that ends a generation, or None.
+        drafting: how all drafts are drawn together; None for ``num_drafts`` separate windows.
     """
 
     target: Model
@@ -41,13 +42,15 @@ class Decoder:
     num_drafts: int = 1
     params: Mapping[str, Any] = field(default_factory=dict)
     eos: int | None = None
+    drafting: Drafting | None = None
 
     def round_law(self, prefix: Prefix, carry: Carry, cap: int) -> dict[Round, Number]:
         """The exact law of one round after ``prefix``, drafting at most ``cap`` tokens."""
         target, draft = rows_after(self.target, prefix), rows_after(self.draft, prefix)
+        drafting = self.drafting or independent(self.window, self.num_drafts)
 
         def program(fx: Effects) -> Round:
-            drafts = tuple(self.window(fx, draft, cap, k) for k in range(self.num_drafts))
+            drafts = drafting(fx, draft, cap)
             return self.verifier(fx, target, draft, drafts, carry, **self.params)
 
         return enumerate_law(program, self.target.field)

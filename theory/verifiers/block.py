@@ -38,17 +38,26 @@ def pass_probability(ratio: Number, p: Array, q: Array) -> Number:
     return 1 if is_zero(denominator) else z / denominator
 
 
+def judge(fx: Effects, target: Rows, draft: Rows, path: Prefix, slot: int) -> tuple[int, Array]:
+    """The length kept of a drafted path, and the law of the token after it.
+
+    The test of length i reads slot ``slot + i - 1``.
+    """
+    gamma = len(path)
+    ratios = clipped_ratios(target, draft, path, fx.field.one)
+    if gamma == 0 or fx.flip(ratios[gamma], slot + gamma - 1):
+        return gamma, target(path)
+    for i in range(gamma - 1, -1, -1):
+        p, q = target(path[:i]), draft(path[:i])
+        if i == 0 or fx.flip(pass_probability(ratios[i], p, q), slot + i - 1):
+            break
+    return i, residual(p, q, ratios[i])
+
+
 def program(
     fx: Effects, target: Rows, draft: Rows, drafts: tuple[Prefix, ...], carry: Carry = ()
 ) -> Round:
     """One round of block verification."""
     path = only_draft(drafts, "block verification")
-    gamma = len(path)
-    ratios = clipped_ratios(target, draft, path, fx.field.one)
-    if gamma == 0 or fx.flip(ratios[gamma], gamma - 1):
-        return Round(gamma, (*path, fx.choose(target(path), gamma)))
-    for i in range(gamma - 1, -1, -1):
-        p, q = target(path[:i]), draft(path[:i])
-        if i == 0 or fx.flip(pass_probability(ratios[i], p, q), i - 1):
-            break
-    return Round(i, (*path[:i], fx.choose(residual(p, q, ratios[i]), gamma)))
+    tau, law = judge(fx, target, draft, path, 0)
+    return Round(tau, (*path[:tau], fx.choose(law, len(path))))

@@ -62,3 +62,8 @@ def only_draft(drafts: tuple[Prefix, ...], rule: str) -> Prefix:
     if len(drafts) != 1:
         raise ValueError(f"{rule} verifies one draft, got {len(drafts)}; use num_drafts=1")
     return drafts[0]
+
+
+def below(rows: Rows, kept: Prefix) -> Rows:
+    """The same rows as seen from ``kept``."""
+    return lambda path: rows(kept + path)

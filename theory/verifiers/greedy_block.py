@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from theory.effects import Effects
-from theory.fields import Array, Number, is_zero, minimum, positive_part
-from theory.laws import residual
+from theory.fields import Array, Number, divide, field_of, is_zero, minimum, positive_part
+from theory.laws import normalise, residual
 from theory.models import Prefix, Rows
-from theory.verifiers.common import Carry, Round, only_draft
+from theory.verifiers.common import Carry, Round, below, only_draft
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,12 @@ class Layer:
         ratio: W at the committed prefix, measured with the target that the block was verified
             against.
         left: number of coming positions whose target it modifies.
+        power: 1; K where K drafts share the modification (``spectr_gbv``).
     """
 
     ratio: Number
     left: int
+    power: int = 1
 
 
 def modified_target(target: Rows, draft: Rows, layers: tuple[Layer, ...]) -> Rows:
@@ -59,9 +61,17 @@ def _under(layer: Layer, target: Rows, draft: Rows) -> Rows:
     @cache
     def row(path: Prefix) -> Array:
         p, w = target(path), ratio(path) if len(path) < layer.left else None
-        return p if w is None else residual(p, draft(path), w)
+        return p if w is None else left_over(p, draft(path), w, layer.power)
 
     return row
+
+
+def left_over(p: Array, q: Array, ratio: Number, power: int = 1) -> Array:
+    """norm(p (1 - min(1, q/(W p)))^power); with power 1 the residual norm((W p - q)_+)."""
+    if power == 1:
+        return residual(p, q, ratio)
+    missing = divide(positive_part(ratio * p - q), ratio * p)
+    return normalise(p * missing**power, fallback=p)
 
 
 def advance(
@@ -75,7 +85,7 @@ def advance(
             q = draft(tokens[:i])[x]
             ratio = None if ratio is None or is_zero(q) else ratio * target(tokens[:i])[x] / q
         if layer.left > len(tokens) and ratio is not None:
-            kept.append(Layer(ratio, layer.left - len(tokens)))
+            kept.append(Layer(ratio, layer.left - len(tokens), layer.power))
         target = _under(layer, target, draft)  # the layers above were measured with this one
     return tuple(kept)
 
@@ -87,24 +97,56 @@ def pass_probability(ratio: Number, p: Array, q: Array) -> Number:
     return 1 if is_zero(slack) else z / (z + slack)
 
 
+def judge(fx: Effects, target: Rows, draft: Rows, path: Prefix, slot: int) -> int:
+    """The length kept of a drafted path against (already modified) target rows.
+
+    The test of length i reads slot ``slot + i - 1``.
+    """
+    gamma = len(path)
+    ratios = [fx.field.one]
+    for i, x in enumerate(path):
+        ratios.append(ratios[-1] * target(path[:i])[x] / draft(path[:i])[x])
+    if gamma == 0 or fx.flip(minimum(1, ratios[gamma]), slot + gamma - 1):
+        return gamma
+    for i in range(gamma - 1, 0, -1):
+        if fx.flip(pass_probability(ratios[i], target(path[:i]), draft(path[:i])), slot + i - 1):
+            return i
+    return 0
+
+
+def layers_after(
+    layers: tuple[Layer, ...],
+    target: Rows,
+    draft: Rows,
+    kept: Prefix,
+    gamma: int,
+    power: int = 1,
+) -> tuple[Layer, ...]:
+    """All layers once ``kept`` was kept of a block of ``gamma``: a partly kept block adds its own.
+
+    ``target`` is unmodified, and ``layers`` are measured before the block.
+    """
+    if len(kept) < gamma:
+        layers = (*layers, Layer(field_of(draft(())).one, gamma, power))
+    return advance(layers, target, draft, kept)
+
+
 def program(
     fx: Effects, target: Rows, draft: Rows, drafts: tuple[Prefix, ...], carry: Carry = ()
 ) -> Round:
     """One round of greedy block verification; ``carry`` is a tuple of :class:`Layer`."""
     path = only_draft(drafts, "greedy block verification")
     layers: tuple[Layer, ...] = carry  # type: ignore[assignment]
-    current = modified_target(target, draft, layers)
     gamma = len(path)
-    ratios = [fx.field.one]
-    for i, x in enumerate(path):
-        ratios.append(ratios[-1] * current(path[:i])[x] / draft(path[:i])[x])
-    if gamma == 0 or fx.flip(minimum(1, ratios[gamma]), gamma - 1):
-        tokens = (*path, fx.choose(current(path), gamma))
-        return Round(gamma, tokens, advance(layers, target, draft, tokens))
-    for i in range(gamma - 1, -1, -1):
-        p, q = current(path[:i]), draft(path[:i])
-        if i == 0 or fx.flip(pass_probability(ratios[i], p, q), i - 1):
-            break
-    tokens = (*path[:i], fx.choose(residual(p, q, ratios[i]), gamma))
-    fresh = advance((Layer(fx.field.one, gamma),), current, draft, tokens)
-    return Round(i, tokens, advance(layers, target, draft, tokens) + fresh)
+    kept = path[: judge(fx, modified_target(target, draft, layers), draft, path, 0)]
+    layers = layers_after(layers, target, draft, kept, gamma)
+    return finish(fx, target, draft, layers, kept, gamma)
+
+
+def finish(
+    fx: Effects, target: Rows, draft: Rows, layers: tuple[Layer, ...], kept: Prefix, slot: int
+) -> Round:
+    """The end of a round: one more token after ``kept``, from the target as ``layers`` modify it."""
+    p, q = below(target, kept), below(draft, kept)
+    last = fx.choose(modified_target(p, q, layers)(()), slot)
+    return Round(len(kept), (*kept, last), advance(layers, p, q, (last,)))

@@ -10,7 +10,7 @@ from typing import Any
 
 from theory import catalogue
 from theory.accepted_length import CLOSED_FORMS, IidPrediction, expected_accepted, iid_prediction
-from theory.drafting import Window, fixed
+from theory.drafting import Window, drafting_for, drawn_tokens, fixed
 from theory.fields import Field, Number
 from theory.generation import Decoder, GenerationLaw, autoregressive, distance, generate
 from theory.models import MarkovModel, Model, Prefix, RowTree, check_pair, load_model
@@ -149,19 +149,21 @@ def analyse(
         raise ValueError(f"{verifier!r} has no parameter {sorted(unknown)}; it has {entry.params}")
     p, q = _as_model(target, field, "target"), _as_model(draft, field, "draft")
     check_pair(p, q)
-    if window == "fixed":
-        window = fixed(gamma)
-    if isinstance(window, str):
+    if isinstance(window, str) and window != "fixed":
         raise ValueError(f"unknown window {window!r}; use 'fixed' or a program of theory.windows")
-    paths = p.vocab ** (gamma * num_drafts + 1) * (gamma * num_drafts + 1)
+    merged = {**entry.params, **params}
+    program = None if isinstance(window, str) else window
+    drafting = drafting_for(entry, gamma, num_drafts, merged, program)
+    drawn = drawn_tokens(entry, gamma, num_drafts, merged)
+    paths = p.vocab ** (drawn + 1) * (drawn + 1)
     if paths > PATHS:
         raise ValueError(
             f"{verifier!r} with {p.vocab} tokens, gamma {gamma}, K {num_drafts} has about "
             f"{paths:.2g} paths a round, more than {PATHS:.2g}; use the closed forms "
             "(theory.accepted_length), an enclosure (theory.enclosure) or Monte Carlo (sim)"
         )
-    merged = {**entry.params, **params}
-    decoder = Decoder(p, q, load_program(verifier), window, num_drafts, merged, eos)
+    verify = load_program(verifier)
+    decoder = Decoder(p, q, verify, program or fixed(gamma), num_drafts, merged, eos, drafting)
     return Analysis(entry, decoder, gamma, gamma + 1 if horizon is None else horizon)
 
 

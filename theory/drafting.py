@@ -24,6 +24,7 @@ order of the leaves; for paths that is ``("draft", k, i)`` with k the draft.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 from theory.catalogue import Verifier
@@ -61,6 +62,16 @@ def drafting_for(
     if entry.drafts == "tree":
         return tree(params.get("branching") or (num_drafts,) * gamma, replacement)
     return tree((num_drafts,) + (1,) * (gamma - 1), replacement=False)
+
+
+def drawn_tokens(entry: Verifier, gamma: int, num_drafts: int, params: Mapping[str, Any]) -> int:
+    """The number of tokens that a round draws for a verifier (gamma for a deterministic tree)."""
+    if entry.drafts == "point_mass":
+        return gamma
+    if entry.drafts != "tree":
+        return gamma * num_drafts
+    widths = params.get("branching") or (num_drafts,) * gamma
+    return sum(prod(widths[: depth + 1]) for depth in range(len(widths)))
 
 
 def draw_path(fx: Effects, draft: Rows, stop: Callable[[Prefix], bool], cap: int, k: int) -> Prefix:

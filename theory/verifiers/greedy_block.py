@@ -146,7 +146,7 @@ def program(
 def finish(
     fx: Effects, target: Rows, draft: Rows, layers: tuple[Layer, ...], kept: Prefix, slot: int
 ) -> Round:
-    """The end of a round: one more token after ``kept``, from the target as ``layers`` modify it."""
+    """The end of a round: a token after ``kept``, from the target as ``layers`` modify it."""
     p, q = below(target, kept), below(draft, kept)
     last = fx.choose(modified_target(p, q, layers)(()), slot)
     return Round(len(kept), (*kept, last), advance(layers, p, q, (last,)))

@@ -21,7 +21,7 @@ from theory.verifiers.relaxed import at, load_rule
 
 
 def survival(
-    rule: str, p_tree: RowTree, q_tree: RowTree, gamma: int, **params: Any
+    rule: str, p_tree: RowTree, q_tree: RowTree, gamma: int, /, **params: Any
 ) -> tuple[Number, ...]:
     """P(tau >= t) for t = 1..gamma in a block after the empty prefix.
 

@@ -206,6 +206,24 @@ VERIFIERS: tuple[Verifier, ...] = (
         "Medusa (2401.10774)",
         {"eps": "9/100", "delta": "3/10", "correction": "argmax"},
     ),
+    Verifier(
+        "marked_block",
+        "lossless",
+        "iid",
+        False,
+        "each draft draws a label along its path, the highest wins and is block verified",
+        "derived here (theory.marks)",
+        {"cells": 4, "coupling": "mix", "histogram": True},
+    ),
+    Verifier(
+        "marked_greedy_block",
+        "lossless",
+        "iid",
+        True,
+        "as marked_block, but the winner is judged by greedy block verification",
+        "derived here (theory.marks)",
+        {"cells": 4, "coupling": "mix", "histogram": True},
+    ),
 )
 
 

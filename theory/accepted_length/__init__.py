@@ -13,6 +13,7 @@ from typing import Any
 
 from theory.accepted_length.iid import IidPrediction, iid_prediction
 from theory.accepted_length.kseq import kseq
+from theory.accepted_length.marked import marked_block, marked_greedy_block
 from theory.accepted_length.single import block, greedy_block, token
 from theory.fields import Number
 from theory.models import RowTree
@@ -24,6 +25,8 @@ CLOSED_FORMS: dict[str, ClosedForm] = {
     "block": block,
     "greedy_block": greedy_block,
     "kseq": kseq,
+    "marked_block": marked_block,
+    "marked_greedy_block": marked_greedy_block,
 }
 """``form(p_tree, q_tree, gamma[, num_drafts], **params)`` by verifier name."""
 
@@ -56,5 +59,7 @@ __all__ = [
     "greedy_block",
     "iid_prediction",
     "kseq",
+    "marked_block",
+    "marked_greedy_block",
     "token",
 ]

@@ -14,7 +14,14 @@ from typing import Any
 from theory.accepted_length.iid import IidPrediction, iid_prediction
 from theory.accepted_length.kseq import kseq
 from theory.accepted_length.marked import marked_block, marked_greedy_block
+from theory.accepted_length.multi import (
+    max_ratio_block,
+    recursive_rejection,
+    sequential_block,
+    sequential_greedy_block,
+)
 from theory.accepted_length.single import block, greedy_block, token
+from theory.accepted_length.trees import drafted_mass, point_mass, traversal
 from theory.fields import Number
 from theory.models import RowTree
 
@@ -25,6 +32,12 @@ CLOSED_FORMS: dict[str, ClosedForm] = {
     "block": block,
     "greedy_block": greedy_block,
     "kseq": kseq,
+    "recursive_rejection": recursive_rejection,
+    "sequential_block": sequential_block,
+    "sequential_greedy_block": sequential_greedy_block,
+    "max_ratio_block": max_ratio_block,
+    "traversal": traversal,
+    "point_mass": point_mass,
     "marked_block": marked_block,
     "marked_greedy_block": marked_greedy_block,
 }
@@ -55,11 +68,18 @@ __all__ = [
     "CLOSED_FORMS",
     "IidPrediction",
     "block",
+    "drafted_mass",
     "expected_accepted",
     "greedy_block",
     "iid_prediction",
     "kseq",
     "marked_block",
     "marked_greedy_block",
+    "max_ratio_block",
+    "point_mass",
+    "recursive_rejection",
+    "sequential_block",
+    "sequential_greedy_block",
     "token",
+    "traversal",
 ]

@@ -18,41 +18,42 @@ from theory.models import RowTree
 
 def token(p_tree: RowTree, q_tree: RowTree, gamma: int) -> Number:
     """Expected accepted length of token verification."""
-    kept, total = _one(p_tree), p_tree.field.zero
+    kept, total = one(p_tree), p_tree.field.zero
     for level in range(gamma):
         steps = minimum(p_tree.levels[level], q_tree.levels[level])
         if level == gamma - 1:
             return total + (kept * steps.sum(axis=-1)).sum()
-        kept = _extend(kept, steps)
+        kept = extend(kept, steps)
         total = total + kept.sum()
     return total
 
 
 def block(p_tree: RowTree, q_tree: RowTree, gamma: int) -> Number:
     """Expected accepted length of block verification."""
-    drafted, kept, total = _one(p_tree), _one(p_tree), p_tree.field.zero
+    drafted, kept, total = one(p_tree), one(p_tree), p_tree.field.zero
     for level in range(gamma):
-        drafted = _extend(drafted, q_tree.levels[level])
-        kept = minimum(drafted, _extend(kept, p_tree.levels[level]))
+        drafted = extend(drafted, q_tree.levels[level])
+        kept = minimum(drafted, extend(kept, p_tree.levels[level]))
         total = total + kept.sum()
     return total
 
 
 def greedy_block(p_tree: RowTree, q_tree: RowTree, gamma: int) -> Number:
     """Expected accepted length of a round of greedy block verification on unmodified targets."""
-    wanted, drafted, total = _one(p_tree), _one(p_tree), p_tree.field.zero
+    wanted, drafted, total = one(p_tree), one(p_tree), p_tree.field.zero
     for level in range(gamma):
-        wanted = _extend(wanted, p_tree.levels[level])
-        drafted = _extend(drafted, q_tree.levels[level])
+        wanted = extend(wanted, p_tree.levels[level])
+        drafted = extend(drafted, q_tree.levels[level])
         total = total + minimum(wanted, drafted).sum()
     return total
 
 
-def _one(tree: RowTree) -> Array:
+def one(tree: RowTree) -> Array:
+    """Mass one at the root."""
     return tree.field.array([1])
 
 
-def _extend(mass: Array, rows: Array) -> Array:
+def extend(mass: Array, rows: Array) -> Array:
     """Mass of every child: ``[N]`` and ``[N, V]`` to ``[N V]``."""
     children: Array = (mass[:, None] * rows).reshape(-1)
     return children

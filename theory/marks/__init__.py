@@ -8,9 +8,9 @@ And nothing is lost by this form: every multi-draft block rule, the optimal tran
 included, accepts what some marked rule accepts. What is left to choose is how labels depend on
 tokens:
 
-* ``cells``: the labels and their values;
+* ``labels``: the labels and their values;
 * ``clipping``: the best multipliers at a node, two scalars away from p/q;
-* ``coupling``, ``entropic``: label laws that have these multipliers as means;
+* ``coupling``, ``entropy``: label laws that have these multipliers as means;
 * ``splitting``: the split of a node's label law among V tokens, one histogram pass;
 * ``winner``: label laws along paths, and the winner's rows;
 * ``table``: how close to the optimum it comes.
@@ -19,10 +19,10 @@ All derived here, from: Hu et al. 2025 (the one-position optimum), Border 1991 a
 2015 (which selection laws K independent bidders can have), Strassen 1965 (convex order).
 """
 
-from theory.marks.cells import Cells, cells
 from theory.marks.clipping import clip_levels, clipped, shortfall
 from theory.marks.coupling import Coupling, curtain, mix, repaired
-from theory.marks.entropic import entropic
+from theory.marks.entropy import entropic
+from theory.marks.labels import Cells, cells
 from theory.marks.splitting import Split, split
 from theory.marks.winner import Node, Scheme, WinnerLaw
 

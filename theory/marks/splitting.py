@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from theory.fields import FLOAT, SYMBOLIC, Array, divide, field_of, maximum, minimum
 from theory.laws import SUM_TOLERANCE, normalise
-from theory.marks.cells import Cells
 from theory.marks.clipping import clipped
 from theory.marks.coupling import Coupling, mix
+from theory.marks.labels import Cells
 
 
 @dataclass(frozen=True)

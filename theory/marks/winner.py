@@ -30,9 +30,9 @@ import numpy as np
 
 from theory.effects import Effects
 from theory.fields import EXACT, Array, Field, Number, divide, is_zero, minimum
-from theory.marks.cells import Cells, cells
 from theory.marks.coupling import Coupling, mix
-from theory.marks.entropic import entropic
+from theory.marks.entropy import entropic
+from theory.marks.labels import Cells, cells
 from theory.marks.splitting import Split, split
 from theory.models import Prefix, Rows
 

@@ -3,16 +3,19 @@
 Among the plans with row sums m, column sums mu and row means t, the one closest to independence
 has the rows
 
-    kernel[g, b]  proportional to  mu_b exp(a_b + beta_g z_b) ,
+    kernel[g, b]  proportional to  exp(a_b + beta_g z_b) .
 
-where a_b serves the columns and beta_g the mean of row g. Sinkhorn's alternation finds both: a
-bracketed Newton search for every beta_g, then a correction of a_b. (Newton alone leaves the
-basin where labels lie close together.)
+For given potentials a a bracketed Newton search finds every beta_g (Newton alone leaves its basin
+where labels lie close together). The potentials serve the columns: they minimise a convex dual
+whose gradient is held - mu, where held = sum_g m_g kernel[g], and whose Hessian is the mass-
+weighted covariance of the labels in each row, given the row's mean. A few Sinkhorn corrections
+a += log(mu/held) come close; damped Newton steps then converge quadratically, where Sinkhorn
+alone would crawl because mu has little slack against the atoms.
 
-Where mu has no slack against the atoms, E_mu(z - s)_+ = E(t - s)_+ at a label s, no plan crosses
-s: the potentials would diverge there. Rows are therefore confined to the labels between the tight
-points around their mean, which restores fast convergence; tight points always exist at the ends
-of mu, and at the level where theorem D of ``theory.marks.clipping`` attains its maximum.
+Where there is no slack at all, E_mu(z - s)_+ = E(t - s)_+ at a label s, no plan crosses s: the
+potentials would diverge. Rows are therefore confined to the labels between the tight points
+around their mean. Tight points always exist at the ends of mu, and where the maximum in
+``theory.marks.clipping`` is attained.
 
 What the iteration leaves is repaired to exact marginals, so losslessness never depends on it.
 """
@@ -22,17 +25,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.fields import FLOAT, Array, field_of
+from theory.fields import FLOAT, Array, divide, field_of
 from theory.marks.coupling import repaired
 
-ROUNDS = 30
-"""Sinkhorn rounds."""
+SINKHORN, NEWTON = 5, 25
+"""Corrections of the potentials: Sinkhorn's first, then at most so many Newton steps."""
 
-FIRST_STEPS, LATER_STEPS = 64, 6
+CONVERGED = 1e-13
+"""Largest column error that ends the iteration."""
+
+FIRST_STEPS, LATER_STEPS = 64, 8
 """Newton steps for the row parameters: from scratch, and when warm."""
 
 TIGHT = 1e-12
 """Slack below which a label counts as a point that no plan crosses."""
+
+RIDGE = 1e-13
+"""Added to the Hessian, whose null directions (1 and z, between tight points) change nothing."""
 
 STEEPEST = 1e8
 """Bound on |beta|; only bisection ever goes near it."""
@@ -47,16 +56,19 @@ def entropic(levels: Array, masses: Array, marks: Array, values: Array) -> Array
     if field_of(masses) is not FLOAT:
         raise ValueError("the entropic coupling iterates in floats; use coupling='mix'")
     allowed = reachable(levels, masses, marks, values)
-    safe = np.where(marks > 0, marks, 1.0)
-    potential = np.where(marks > 0, np.log(safe), -np.inf)
+    potential = np.log(np.where(marks > 0, marks, 1.0))
     beta = np.zeros(levels.shape)
-    for step in range(ROUNDS):
+    for step in range(SINKHORN + NEWTON):
         weights = np.where(allowed, potential[..., None, :], -np.inf)
         beta = _tilt(weights, values, levels, beta, LATER_STEPS if step else FIRST_STEPS)
         kernel = _tilted(weights, values, beta)
         held = (masses[..., None] * kernel).sum(axis=-2)
-        scale = np.where((held > 0) & (marks > 0), safe / np.where(held > 0, held, 1.0), 1.0)
-        potential = potential + np.log(scale)
+        if abs(held - marks).max() < CONVERGED:
+            break
+        if step < SINKHORN:
+            potential = potential + np.log(np.where(held > 0, divide(marks, held), 1.0))
+        else:
+            potential = potential + _newton(kernel, values, masses, marks - held)
     return repaired(kernel, masses, marks)
 
 
@@ -93,3 +105,17 @@ def _tilt(weights: Array, values: Array, levels: Array, beta: Array, steps: int)
         inside = (spread > 0) & (newton > low) & (newton < high)
         beta = np.where(inside, newton, np.where(mean == levels, beta, (low + high) / 2))
     return beta
+
+
+def _newton(kernel: Array, values: Array, masses: Array, missing: Array) -> Array:
+    """Newton's step of the potentials, shortened to length 1 in every coordinate."""
+    mean = (kernel * values).sum(axis=-1, keepdims=True)
+    lean = kernel * (values - mean)
+    spread = (lean * (values - mean)).sum(axis=-1, keepdims=True)
+    weighted = masses[..., None] * kernel
+    hessian = -np.swapaxes(weighted, -1, -2) @ kernel
+    hessian -= np.swapaxes(masses[..., None] * divide(lean, spread), -1, -2) @ lean
+    index = np.arange(len(values))
+    hessian[..., index, index] += weighted.sum(axis=-2) + RIDGE
+    step = np.linalg.solve(hessian, missing[..., None])[..., 0]
+    return np.asarray(step / np.maximum(1.0, abs(step).max(axis=-1, keepdims=True)))

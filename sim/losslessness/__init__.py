@@ -1,0 +1,14 @@
+"""Statistical tests of losslessness."""
+
+from sim.losslessness.joint import JointResult, exact_multinomial, joint_test
+from sim.losslessness.power import detectable_tv, noncentrality, power, sample_size
+
+__all__ = [
+    "JointResult",
+    "detectable_tv",
+    "exact_multinomial",
+    "joint_test",
+    "noncentrality",
+    "power",
+    "sample_size",
+]

@@ -18,26 +18,11 @@ winner (i = gamma..1, the first success wins); ``K + gamma`` for the emitted tok
 
 from __future__ import annotations
 
-from theory.effects import Effects, Slot
-from theory.fields import Array, Number
+from theory.effects import Effects
 from theory.marks import Coupling, Scheme, WinnerLaw
 from theory.models import Prefix, Rows
-from theory.verifiers import block
+from theory.verifiers.block import judge
 from theory.verifiers.common import Carry, Round
-
-
-class After:
-    """The same effects with every slot moved behind the first ``offset`` ones."""
-
-    def __init__(self, fx: Effects, offset: int) -> None:
-        self.field = fx.field
-        self._fx, self._offset = fx, offset
-
-    def choose(self, law: Array, slot: Slot) -> int:
-        return self._fx.choose(law, self._offset + slot)  # type: ignore[operator]
-
-    def flip(self, prob: Number, slot: Slot) -> bool:
-        return self._fx.flip(prob, self._offset + slot)  # type: ignore[operator]
 
 
 def block_depth(scheme: Scheme, drafts: tuple[Prefix, ...]) -> int:
@@ -73,4 +58,5 @@ def program(
     scheme = Scheme.of(len(drafts), cells, fx.field, coupling, histogram)
     law = WinnerLaw(target, draft, scheme, block_depth(scheme, drafts), capped=True)
     winner = law.choose(fx, drafts)
-    return block.program(After(fx, len(drafts)), target, law.row, (winner,))
+    tau, rest = judge(fx, target, law.row, winner, len(drafts))
+    return Round(tau, (*winner[:tau], fx.choose(rest, len(drafts) + len(winner))))

@@ -27,9 +27,9 @@ from theory.fields import Array
 from theory.laws import residual
 from theory.marks import Coupling, Node, Scheme, WinnerLaw
 from theory.models import Prefix, Rows
-from theory.verifiers import greedy_block
 from theory.verifiers.common import Carry, Round
-from theory.verifiers.marked_block import After, block_depth
+from theory.verifiers.greedy_block import judge
+from theory.verifiers.marked_block import block_depth
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,13 @@ def under(layer: Layer, target: Rows, draft: Rows, scheme: Scheme) -> Rows:
     return row
 
 
+def modified_target(target: Rows, draft: Rows, scheme: Scheme, layers: tuple[Layer, ...]) -> Rows:
+    """The rows that the next token must be drawn from."""
+    for layer in layers:
+        target = under(layer, target, draft, scheme)
+    return target
+
+
 def advance(
     layers: tuple[Layer, ...], target: Rows, draft: Rows, scheme: Scheme, tokens: Prefix
 ) -> tuple[Layer, ...]:
@@ -95,13 +102,12 @@ def program(
     layers: tuple[Layer, ...] = carry  # type: ignore[assignment]
     scheme = Scheme.of(len(drafts), cells, fx.field, coupling, histogram)
     gamma = block_depth(scheme, drafts)
-    current = target
-    for layer in layers:
-        current = under(layer, current, draft, scheme)
+    current = modified_target(target, draft, scheme, layers)
     law = WinnerLaw(current, draft, scheme, gamma, capped=False)
-    outcome = greedy_block.program(
-        After(fx, len(drafts)), current, law.row, (law.choose(fx, drafts),)
-    )
-    fresh = (Layer(scheme.start, gamma),) if outcome.accepted < gamma else ()
-    carried = advance(layers + fresh, target, draft, scheme, outcome.tokens)
-    return Round(outcome.accepted, outcome.tokens, carried)
+    winner = law.choose(fx, drafts)
+    kept = winner[: judge(fx, current, law.row, winner, len(drafts))]
+    if len(kept) < gamma:
+        layers = (*layers, Layer(scheme.start, gamma))
+    rest = modified_target(target, draft, scheme, layers)(kept)
+    tokens = (*kept, fx.choose(rest, len(drafts) + gamma))
+    return Round(len(kept), tokens, advance(layers, target, draft, scheme, tokens))

@@ -1,0 +1,1 @@
+"""Paired benchmarks: every contender in one process, in rotation, reported as ratios."""

@@ -10,12 +10,19 @@ tokens included) must become
 Later rounds verify against p' and may add a layer of their own on top. The carry is one
 :class:`Layer` for each block that still reaches ahead, oldest first.
 
+With an adaptive window the block is no longer gamma deep everywhere: the modification lasts until
+the *stopping tree* of the block ends along the emitted path, that is, until the stopping rule would
+have ended drafting there, had those tokens been drafted. The rule is therefore asked about tokens
+that were not drafted (:class:`StoppingTree`; parameter ``stop``). Taking the length of the drafted
+path instead is biased (``tests/exact/test_windows_lossless.py``). Derived here.
+
 Slots: as block verification.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 
 from theory.effects import Effects
@@ -26,19 +33,50 @@ from theory.verifiers.common import Carry, Round, below, only_draft
 
 
 @dataclass(frozen=True)
+class StoppingTree:
+    """How far an adaptive window's block reaches, seen from a node of it.
+
+    Attributes:
+        stop: whether drafting ends after a path, counted from the start of the block.
+        at: the tokens emitted since then.
+    """
+
+    stop: Callable[[Prefix], bool]
+    at: Prefix = ()
+
+    def covers(self, path: Prefix) -> bool:
+        """Whether drafting would have gone on all the way to ``path`` and beyond it."""
+        whole = self.at + path
+        return not any(self.stop(whole[:i]) for i in range(len(self.at), len(whole) + 1))
+
+
+@dataclass(frozen=True)
 class Layer:
     """The part of an old block that reaches beyond the committed prefix.
 
     Attributes:
         ratio: W at the committed prefix, measured with the target that the block was verified
             against.
-        left: number of coming positions whose target it modifies.
+        left: the coming positions whose target it modifies: how many, or the stopping tree.
         power: 1; K where K drafts share the modification (``spectr_gbv``).
     """
 
     ratio: Number
-    left: int
+    left: int | StoppingTree
     power: int = 1
+
+    def covers(self, path: Prefix) -> bool:
+        """Whether the row after ``path`` is modified."""
+        if isinstance(self.left, int):
+            return len(path) < self.left
+        return self.left.covers(path)
+
+    def after(self, tokens: Prefix, ratio: Number) -> Layer:
+        """The layer once ``tokens``, which it covers, were emitted."""
+        left = self.left
+        if isinstance(left, int):
+            return replace(self, ratio=ratio, left=left - len(tokens))
+        return replace(self, ratio=ratio, left=replace(left, at=left.at + tokens))
 
 
 def modified_target(target: Rows, draft: Rows, layers: tuple[Layer, ...]) -> Rows:
@@ -60,7 +98,7 @@ def _under(layer: Layer, target: Rows, draft: Rows) -> Rows:
 
     @cache
     def row(path: Prefix) -> Array:
-        p, w = target(path), ratio(path) if len(path) < layer.left else None
+        p, w = target(path), ratio(path) if layer.covers(path) else None
         return p if w is None else left_over(p, draft(path), w, layer.power)
 
     return row
@@ -84,8 +122,8 @@ def advance(
         for i, x in enumerate(tokens):
             q = draft(tokens[:i])[x]
             ratio = None if ratio is None or is_zero(q) else ratio * target(tokens[:i])[x] / q
-        if layer.left > len(tokens) and ratio is not None:
-            kept.append(Layer(ratio, layer.left - len(tokens), layer.power))
+        if ratio is not None and layer.covers(tokens):
+            kept.append(layer.after(tokens, ratio))
         target = _under(layer, target, draft)  # the layers above were measured with this one
     return tuple(kept)
 
@@ -121,25 +159,37 @@ def layers_after(
     kept: Prefix,
     gamma: int,
     power: int = 1,
+    tree: StoppingTree | None = None,
 ) -> tuple[Layer, ...]:
     """All layers once ``kept`` was kept of a block of ``gamma``: a partly kept block adds its own.
 
-    ``target`` is unmodified, and ``layers`` are measured before the block.
+    ``target`` is unmodified, and ``layers`` are measured before the block; ``tree`` is where the
+    block would have gone on, if the window is adaptive.
     """
     if len(kept) < gamma:
-        layers = (*layers, Layer(field_of(draft(())).one, gamma, power))
+        left = gamma if tree is None else tree
+        layers = (*layers, Layer(field_of(draft(())).one, left, power))
     return advance(layers, target, draft, kept)
 
 
 def program(
-    fx: Effects, target: Rows, draft: Rows, drafts: tuple[Prefix, ...], carry: Carry = ()
+    fx: Effects,
+    target: Rows,
+    draft: Rows,
+    drafts: tuple[Prefix, ...],
+    carry: Carry = (),
+    stop: Callable[[Prefix], bool] | None = None,
 ) -> Round:
-    """One round of greedy block verification; ``carry`` is a tuple of :class:`Layer`."""
+    """One round of greedy block verification; ``carry`` is a tuple of :class:`Layer`.
+
+    ``stop`` tells where an adaptive window ends a block: asked about a path from its start.
+    """
     path = only_draft(drafts, "greedy block verification")
     layers: tuple[Layer, ...] = carry  # type: ignore[assignment]
     gamma = len(path)
     kept = path[: judge(fx, modified_target(target, draft, layers), draft, path, 0)]
-    layers = layers_after(layers, target, draft, kept, gamma)
+    tree = None if stop is None else StoppingTree(stop)
+    layers = layers_after(layers, target, draft, kept, gamma, tree=tree)
     return finish(fx, target, draft, layers, kept, gamma)
 
 

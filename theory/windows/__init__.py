@@ -1,0 +1,1 @@
+"""Windows: when a drafter stops drafting, as programs, and what the best of them can earn."""

@@ -25,27 +25,35 @@ def kseq(p_tree: RowTree, q_tree: RowTree, gamma: int, num_drafts: int) -> Numbe
     below: dict[int, Array] = {}
     for level in range(gamma - 1, -1, -1):
         p, q = p_tree.levels[level], q_tree.levels[level]
-        below = {
-            k: _value(p, q, k, {m: rest.reshape(p.shape) for m, rest in below.items()})
-            for k in range(1, num_drafts + 1)
-        }
+        beyond = {m: rest.reshape(p.shape) for m, rest in below.items()}
+        below = {k: survivor_value(outcomes(p, q, k), beyond) for k in range(1, num_drafts + 1)}
     return below[num_drafts][0]
 
 
-def _value(p: Array, q: Array, k: int, below: dict[int, Array]) -> Array:
-    """Expected further accepted tokens at every node of a level with ``k`` survivors."""
+def survivor_value(kept: dict[int, Array], beyond: dict[int, Array]) -> Array:
+    """Expected further accepted tokens at every node of a level.
+
+    Args:
+        kept: by m, [N, V], the probability that y is kept and m drafts survive.
+        beyond: by m, [N, V], the value at the child y with m survivors; empty at the last level.
+    """
+    total = sum(mass * (1 + beyond[m] if beyond else 1) for m, mass in kept.items())
+    values: Array = np.asarray(total).sum(axis=-1)
+    return values
+
+
+def outcomes(p: Array, q: Array, k: int) -> dict[int, Array]:
+    """By m, [N, V], the probability that y is kept and m of ``k`` drafts hold it."""
     rho = smallest_rho(p, q, k) if p.dtype == np.float64 else _each_rho(p, q, k)
-    kept = minimum(q, p / rho[:, None])
+    passed = minimum(q, p / rho[:, None])
     others = 1 - q
-    passing = divide(kept, q)
-    passing_others = divide(kept.sum(axis=-1, keepdims=True) - kept, others)
-    total = 0 * p
+    passing = divide(passed, q)
+    passing_others = divide(passed.sum(axis=-1, keepdims=True) - passed, others)
+    kept = {}
     for m in range(1, k + 1):
         held = comb(k, m) * q**m * others ** (k - m)
-        wins = held * _first_is_copy(passing, passing_others, m, k - m)
-        total = total + wins * (1 + below[m] if below else 1)
-    values: Array = total.sum(axis=-1)
-    return values
+        kept[m] = held * _first_is_copy(passing, passing_others, m, k - m)
+    return kept
 
 
 def _each_rho(p: Array, q: Array, k: int) -> Array:

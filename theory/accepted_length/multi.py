@@ -22,6 +22,7 @@ from math import comb
 
 import numpy as np
 
+from theory.accepted_length.kseq import survivor_value
 from theory.accepted_length.single import extend, one
 from theory.drafting import without
 from theory.fields import Array, Number, divide, is_zero, minimum, positive_part
@@ -42,22 +43,22 @@ def recursive_rejection(
             kept = _distinct(p[0], q[0], num_drafts)
             return (kept * (1 + beyond[1][0] if beyond else kept * 0 + 1)).sum()
         most = num_drafts if replacement else 1
-        below = {k: _refuse_in_turn(p, q, k, beyond) for k in range(1, most + 1)}
+        below = {k: survivor_value(outcomes(p, q, k), beyond) for k in range(1, most + 1)}
     return below[num_drafts][0]
 
 
-def _refuse_in_turn(p: Array, q: Array, k: int, beyond: dict[int, Array]) -> Array:
-    """Expected further accepted tokens at every node of a level with ``k`` survivors."""
-    left, reach, total = p, 0 * q.sum(axis=-1) + 1, 0 * q
+def outcomes(p: Array, q: Array, k: int) -> dict[int, Array]:
+    """By m, [N, V], the probability that y is kept by recursive rejection and m drafts survive."""
+    left, reach = p, 0 * q.sum(axis=-1) + 1
+    kept = dict.fromkeys(range(1, k + 1), 0 * q)
     for later in range(k - 1, -1, -1):
-        kept = reach[:, None] * minimum(left, q)
+        mass = reach[:, None] * minimum(left, q)
         for copies in range(later + 1):
             share = comb(later, copies) * q**copies * (1 - q) ** (later - copies)
-            total = total + kept * share * (1 + beyond[1 + copies] if beyond else 1)
-        reach = reach - kept.sum(axis=-1)
+            kept[1 + copies] = kept[1 + copies] + mass * share
+        reach = reach - mass.sum(axis=-1)
         left = residual(left, q)
-    values: Array = total.sum(axis=-1)
-    return values
+    return kept
 
 
 def _distinct(left: Array, law: Array, k: int) -> Array:

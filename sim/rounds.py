@@ -67,7 +67,7 @@ def simulate_rounds(
 
     def chunk(size: int, stream: Generator) -> Ints:
         root = np.zeros(size, dtype=np.int64)
-        drafted = _draft(p, q, root, root, gamma, num_drafts, stream)
+        drafted = draft_blocks(p, q, root, root, gamma, num_drafts, stream)
         uniforms = stream.random((size, rule.slots(gamma, num_drafts)))
         return np.asarray(_verify(rule, p, q, drafted, uniforms).accepted)
 
@@ -99,7 +99,7 @@ def simulate_survival(
 
     def chunk(size: int, stream: Generator) -> Floats:
         root = np.zeros(size, dtype=np.int64)
-        drafted = _draft(p, q, root, root, gamma, num_drafts, stream)
+        drafted = draft_blocks(p, q, root, root, gamma, num_drafts, stream)
         rows = p.rows(drafted.target), q.rows(drafted.draft[:, :, :-1])
         return np.asarray(survival(*rows, drafted.tokens))
 
@@ -154,7 +154,7 @@ def _generate(
     p_state, q_state = np.zeros_like(at), np.zeros_like(at)
     carry: Any = None
     while ids.size:
-        drafted = _draft(p, q, p_state, q_state, gamma, num_drafts, rng)
+        drafted = draft_blocks(p, q, p_state, q_state, gamma, num_drafts, rng)
         uniforms = rng.random((ids.size, rule.slots(gamma, num_drafts)))
         lengths = None if rule.stateful else np.minimum(gamma, horizon - at - 1)
         verdict = _verify(rule, p, q, drafted, uniforms, lengths, carry)
@@ -206,7 +206,7 @@ def _setup(
     return rule, p, q
 
 
-def _draft(
+def draft_blocks(
     p: RowTable,
     q: RowTable,
     p_state: Ints,

@@ -18,6 +18,7 @@ emitted token. ``branch`` is the draft accepted last (0 if none); rows are read 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from array_api_compat import device
@@ -34,6 +35,8 @@ from sim.verifiers._common import (
     probability,
     total,
 )
+
+Solve = Callable[[Any, Array, Array, Array], Array]
 
 HALVINGS = 60
 """Bisection steps: below one unit in the last place for every practical k."""
@@ -104,6 +107,36 @@ def pass_probability(rnd: Round, i: int, k: int, branch: Array, rho: Array) -> A
     return probability(rnd.xp, log_h, rnd.tolerance)
 
 
+def decide(rnd: Round, uniforms: Array, solve: Solve = rho_of) -> Verdict:
+    """The rule with any choice of rho: ``solve(xp, p, q, count)`` -> rho [B].
+
+    Every rho at or above ``rho_of`` is lossless; a larger one accepts less.
+    """
+    xp, num_drafts = rnd.xp, rnd.num_drafts
+    accepted, branch = rnd.full(0, xp.int64), rnd.full(0, xp.int64)
+    alive = rnd.full(1, xp.bool)
+    survivors = xp.ones(rnd.drafts.shape[:2], dtype=xp.bool, device=device(rnd.drafts))
+    rho, count = rnd.full(1.0), rnd.full(float(num_drafts))
+    for i in range(rnd.gamma):
+        alive = alive & (i < rnd.lengths)
+        here = xp.astype(xp.sum(xp.astype(survivors, xp.int64), axis=1), xp.float64)
+        count = xp.where(alive, here, count)
+        rho_here = solve(xp, *rows(rnd, i, branch), xp.where(alive, here, 1.0))
+        rho = xp.where(alive, rho_here, rho)
+        winner = rnd.full(-1, xp.int64)
+        for k in range(num_drafts):
+            passed = uniforms[:, i * num_drafts + k] < pass_probability(rnd, i, k, branch, rho)
+            winner = xp.where((winner < 0) & survivors[:, k] & passed, k, winner)
+        alive = alive & (winner >= 0)
+        branch = xp.where(alive, winner, branch)
+        accepted = xp.where(alive, i + 1, accepted)
+        token = rnd.drafts[rnd.batch, branch, i]
+        survivors = survivors & ((rnd.drafts[:, :, i] == token[:, None]) | ~alive[:, None])
+    p, q = rows(rnd, accepted, branch)
+    emitted = draw_or_target(rnd, leftover(xp, p, q, rho, count), p, uniforms[:, -1])
+    return Verdict(accepted, branch, emitted)
+
+
 def verify(
     log_p: Array,
     log_q: Array,
@@ -119,33 +152,10 @@ def verify(
     Raises:
         ValueError: inputs that break the contract (``check_inputs``).
     """
-    batch, num_drafts, gamma = drafts.shape
     if validate:
-        check_inputs(log_p, log_q, drafts, uniforms, lengths, slots(gamma, num_drafts))
-    rnd = open_round(log_p, log_q, drafts, lengths)
-    xp = rnd.xp
-    accepted, branch = rnd.full(0, xp.int64), rnd.full(0, xp.int64)
-    alive = rnd.full(1, xp.bool)
-    survivors = xp.ones((batch, num_drafts), dtype=xp.bool, device=device(log_p))
-    rho, count = rnd.full(1.0), rnd.full(float(num_drafts))
-    for i in range(gamma):
-        alive = alive & (i < rnd.lengths)
-        here = xp.astype(xp.sum(xp.astype(survivors, xp.int64), axis=1), xp.float64)
-        count = xp.where(alive, here, count)
-        rho_here = rho_of(xp, *rows(rnd, i, branch), xp.where(alive, here, 1.0))
-        rho = xp.where(alive, rho_here, rho)
-        winner = rnd.full(-1, xp.int64)
-        for k in range(num_drafts):
-            passed = uniforms[:, i * num_drafts + k] < pass_probability(rnd, i, k, branch, rho)
-            winner = xp.where((winner < 0) & survivors[:, k] & passed, k, winner)
-        alive = alive & (winner >= 0)
-        branch = xp.where(alive, winner, branch)
-        accepted = xp.where(alive, i + 1, accepted)
-        token = rnd.drafts[rnd.batch, branch, i]
-        survivors = survivors & ((rnd.drafts[:, :, i] == token[:, None]) | ~alive[:, None])
-    p, q = rows(rnd, accepted, branch)
-    emitted = draw_or_target(rnd, leftover(xp, p, q, rho, count), p, uniforms[:, -1])
-    return Verdict(accepted, branch, emitted)
+        needed = slots(drafts.shape[2], drafts.shape[1])
+        check_inputs(log_p, log_q, drafts, uniforms, lengths, needed)
+    return decide(open_round(log_p, log_q, drafts, lengths), uniforms)
 
 
 def survival(

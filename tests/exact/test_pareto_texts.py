@@ -1,0 +1,395 @@
+"""Frontiers over whole texts and over target calls: programs against enumeration."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from theory.declared import Declared, predict
+from theory.fields import EXACT, Array, to_fraction
+from theory.generation import autoregressive
+from theory.laws import as_row, kl, total_variation
+from theory.models import MarkovModel, Model, Prefix, RowTree, TableModel, prefixes
+from theory.pareto import calls as flow
+from theory.pareto import rounds, texts
+from theory.pareto.texts import Texts, Weights
+
+F = Fraction
+
+
+def random_texts(seed: int, vocab: int, length: int) -> Texts:
+    """Float rows and rewards drawn at random."""
+    rng = np.random.default_rng(seed)
+    levels = [
+        tuple(rng.dirichlet(np.ones(vocab), size=vocab**t) for t in range(length)) for _ in range(2)
+    ]
+    return Texts(RowTree(levels[0]), RowTree(levels[1]), rng.random(vocab**length))
+
+
+def exact_models(seed: int, vocab: int, length: int) -> tuple[Model, Model]:
+    """Two rational table models with small denominators."""
+    rng = np.random.default_rng(seed)
+
+    def model() -> TableModel:
+        rows = {}
+        for t in range(length):
+            for prefix in prefixes(vocab, t):
+                counts = rng.integers(0, 4, size=vocab) + np.eye(vocab, dtype=int)[t % vocab]
+                rows[prefix] = [F(int(c), int(counts.sum())) for c in counts]
+        return TableModel(rows)
+
+    return model(), model()
+
+
+def exact_texts(seed: int, vocab: int, length: int) -> Texts:
+    rng = np.random.default_rng(seed + 1000)
+    worth = {text: F(int(rng.integers(0, 9)), 4) for text in prefixes(vocab, length)}
+    return Texts.of(*exact_models(seed, vocab, length), length, lambda text: worth[text])
+
+
+def every_hard_map(t: Texts) -> list[Weights]:
+    sizes = [len(level) for level in t.target.levels]
+    maps = []
+    for bits in product((0, 1), repeat=sum(sizes)):
+        cuts = np.cumsum([0, *sizes])
+        maps.append(tuple(t.field.array(bits[a:b]) for a, b in pairwise(cuts)))
+    return maps
+
+
+# DIVERSED's objective
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_backward_programming_equals_all_hard_policies(seed: int) -> None:
+    """Exact rationals: V = 2, T = 3, so 2^7 maps."""
+    t = exact_texts(seed, 2, 3)
+    points = [texts.evaluate(t, weights) for weights in every_hard_map(t)]
+    assert len(points) == 128
+    for price in ("1/10", "1", "3"):
+        lam = EXACT.number(price)
+        weights, best = texts.best_weights(t, price)
+        assert best == max(p.quality + lam * p.acceptance for p in points)
+        point = texts.evaluate(t, weights)
+        assert point.quality + lam * point.acceptance == best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_occupancy_program_is_the_hull_of_hard_policies(seed: int) -> None:
+    t = random_texts(seed, 2, 3)
+    points = [texts.evaluate(t, weights) for weights in every_hard_map(t)]
+    pairs = [(float(p.acceptance), float(p.quality)) for p in points]
+    least = min(a for a, _ in pairs)
+    for wanted in (least, (least + 3) / 2, (least + 9) / 4):
+        plan = texts.occupancy(t, wanted)
+        assert plan.soft <= 1
+        assert plan.point.acceptance >= wanted - 1e-9
+        chords = [
+            r0 + (r1 - r0) * (wanted - a0) / (a1 - a0)
+            for a0, r0 in pairs
+            for a1, r1 in pairs
+            if a0 < wanted <= a1
+        ]
+        hull = max([*chords, *(r for a, r in pairs if a >= wanted)])
+        assert plan.point.quality == pytest.approx(hull, abs=1e-9)
+        again = texts.evaluate(t, plan.weights)
+        assert again.quality == pytest.approx(plan.point.quality, abs=1e-9)
+        assert again.acceptance == pytest.approx(plan.point.acceptance, abs=1e-9)
+
+
+def test_dynamic_weights_win_over_texts() -> None:
+    """At the acceptance of a static weight: never worse, usually better, in reward and in TV."""
+    better = {"reward": 0, "tv": 0}
+    for seed in range(10):
+        t = random_texts(seed, 2, 3)
+        for goal, sign in (("reward", 1), ("tv", -1)):
+            (still,) = texts.static_frontier(t, [0.5], goal).points  # type: ignore[arg-type]
+            plan = texts.occupancy(t, float(still.acceptance), goal)  # type: ignore[arg-type]
+            gain = sign * (plan.point.quality - float(still.quality))
+            assert gain >= -1e-9
+            better[goal] += gain > 1e-3
+    assert better == {"reward": 10, "tv": 10}
+
+
+def test_text_tv_of_a_plan() -> None:
+    t = random_texts(3, 2, 3)
+    plan = texts.occupancy(t, 2.4, "tv")
+    assert texts.text_distance(t, plan.weights) == pytest.approx(plan.point.quality, abs=1e-9)
+    with pytest.raises(ValueError, match="no solution"):
+        texts.occupancy(t, 3.1)
+
+
+def test_dynamic_frontier_is_monotone() -> None:
+    t = random_texts(4, 2, 3)
+    least = float(texts.evaluate(t, texts.static(t, 1)).acceptance)
+    budgets = np.linspace(least, 3.0, 5)
+    curve = texts.dynamic_frontier(t, budgets, "tv")
+    quality = [point.quality for point in curve.points]
+    assert quality == sorted(quality)
+    assert quality[0] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_text_divergences_and_their_sums(seed: int) -> None:
+    """KL of texts is a sum over target text; TV of texts is at most such a sum."""
+    t = random_texts(seed, 3, 3)
+    weights = tuple(np.linspace(0.2, 0.9, len(level)) for level in t.target.levels)
+    rows = texts.mixed_rows(t, weights)
+    reach, sum_kl, sum_tv = np.ones(1), 0.0, 0.0
+    for p, nu in zip(t.target.levels, rows, strict=True):
+        sum_kl += float((reach * kl(p, nu)).sum())
+        sum_tv += float((reach * total_variation(p, nu)).sum())
+        reach = (reach[:, None] * p).reshape(-1)
+    assert kl(t.truth(), t.law(rows)) == pytest.approx(sum_kl, rel=1e-12)
+    assert texts.text_distance(t, weights) < sum_tv
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_token_weights_are_at_least_as_good(seed: int) -> None:
+    t = exact_texts(seed, 3, 2)
+    for price in ("1/10", "1"):
+        assert texts.best_box(t, price) >= texts.best_weights(t, price)[1]
+
+
+def test_token_weights_can_be_strictly_better() -> None:
+    """Moving mass onto token 1 (worth 1) but not onto token 2 (worth 0) needs token weights."""
+    p, q = MarkovModel(["1/2", "1/4", "1/4"]), MarkovModel(["0", "1/2", "1/2"])
+    t = Texts.of(p, q, 1, lambda text: 1 if text in ((0,), (1,)) else 0)
+    # p: reward 3/4, acceptance 1/2;  q: 1/2 and 1;  p with 1/4 moved from 0 to 1: 3/4 and 3/4
+    assert texts.best_weights(t, "1/4")[1] == EXACT.number("7/8")
+    assert texts.best_box(t, "1/4") == EXACT.number("15/16")
+
+
+@pytest.mark.parametrize("price", ["0", "1/3", "1"])
+def test_token_weights_equal_scalar_weights_on_two_tokens(price: str) -> None:
+    for seed in range(4):
+        t = exact_texts(seed, 2, 3)
+        assert texts.best_box(t, price) == texts.best_weights(t, price)[1]
+
+
+# target calls
+
+
+def mixture_pair(seed: int, vocab: int, length: int) -> tuple[Texts, Model, Model]:
+    target, draft = exact_models(seed, vocab, length)
+    return Texts.of(target, draft, length, lambda text: text[0]), target, draft
+
+
+@pytest.mark.parametrize("gamma", [1, 2, 3])
+def test_rounds_equal_the_ensemble_generated(gamma: int) -> None:
+    t, target, draft = mixture_pair(2, 2, 4)
+    told = predict(Declared("ensemble", target, draft, {"w": "1/3"}), gamma, 4)
+    found = rounds.run(t, gamma, rounds.weighted(t, texts.static(t, "1/3")))
+    assert found.calls == told.calls
+    for text, mass in zip(prefixes(2, 4), found.law, strict=True):
+        assert told.tokens.get(text, EXACT.zero) == mass
+    lossless = rounds.run(t, gamma, rounds.weighted(t, texts.static(t, 1)))
+    assert lossless.distance == 0
+    truth = autoregressive(target, 4)
+    assert lossless.reward == sum(text[0] * mass for text, mass in truth.items())
+
+
+def hard_place_policies(t: Texts, gamma: int) -> list[rounds.Flows]:
+    """Every choice of p or q at every (prefix, place) that is drafted."""
+    states = [
+        (level, j, n)
+        for level in range(t.length)
+        for j in range(level + 1)
+        if (block := rounds.drafted(t, gamma, level, j)) is not None and j < block
+        for n in range(t.vocab**level)
+    ]
+    strict = rounds.weighted(t, texts.static(t, 1))
+    handed = rounds.weighted(t, texts.static(t, 0))
+
+    def policy(bits: tuple[int, ...]) -> rounds.Flows:
+        picked = dict(zip(states, bits, strict=True))
+
+        def flows(level: int, j: int) -> tuple[Array, Array]:
+            rows = [
+                [part[n] for part in (strict if picked[level, j, n] else handed)(level, j)]
+                for n in range(t.vocab**level)
+            ]
+            kept, corrected = (np.stack(part) for part in zip(*rows, strict=True))
+            return kept, corrected
+
+        return flows
+
+    return [policy(bits) for bits in product((0, 1), repeat=len(states))]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_best_by_calls_equals_all_hard_policies(seed: int) -> None:
+    t = exact_texts(seed, 2, 3)
+    outcomes = [rounds.run(t, 2, flows) for flows in hard_place_policies(t, 2)]
+    assert len(outcomes) == 2**5
+    for price in ("1/10", "1/2", "2"):
+        best, flows = rounds.best(t, 2, price)
+        lam = EXACT.number(price)
+        assert best == max(o.reward - lam * o.calls for o in outcomes)
+        attained = rounds.run(t, 2, flows)
+        assert attained.reward - lam * attained.calls == best
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_classes_contain_each_other(seed: int) -> None:
+    t = exact_texts(seed, 3, 3)
+    for price in ("1/20", "1/2"):
+        values = []
+        for kind in ("scalar", "box", "free"):
+            value, flows = rounds.best(t, 2, price, kind)  # type: ignore[arg-type]
+            found = rounds.run(t, 2, flows)
+            assert found.reward - EXACT.number(price) * found.calls == value
+            values.append(value)
+        assert values == sorted(values)
+
+
+def test_the_acceptance_surrogate_misses_calls() -> None:
+    """Weights that maximise sum (1 - TV) at the same price: never better by calls, often worse."""
+    worse = total = 0
+    for seed in range(12):
+        t = random_texts(seed, 2, 5)
+        for price in (0.1, 0.3, 0.6):
+            best, _ = rounds.best(t, 2, price)
+            weights, _ = texts.best_weights(t, price)
+            found = rounds.run(t, 2, rounds.weighted(t, weights))
+            loss = float(best) - (float(found.reward) - price * float(found.calls))
+            assert loss >= -1e-12
+            worse += loss > 1e-9
+            total += 1
+    assert worse > total / 2
+
+
+def test_no_surrogate_price_repairs_every_call_price() -> None:
+    """Even with its own price tuned, the surrogate misses the support function somewhere."""
+    prices = np.geomspace(0.01, 10, 60)
+    gaps = []
+    for seed in range(4):
+        t = random_texts(seed, 2, 5)
+        maps = [texts.best_weights(t, float(price))[0] for price in prices]
+        found = [rounds.run(t, 2, rounds.weighted(t, weights)) for weights in maps]
+        for price in (0.1, 0.3, 0.6):
+            best, _ = rounds.best(t, 2, price)
+            gaps.append(float(best) - max(float(o.reward) - price * float(o.calls) for o in found))
+    assert min(gaps) > -1e-12
+    assert max(gaps) > 1e-3
+
+
+@pytest.mark.parametrize("goal", ["reward", "tv"])
+def test_flow_program_orders_the_classes(goal: str) -> None:
+    sign, wins = (1 if goal == "reward" else -1), [0, 0, 0]
+    for seed in range(5):
+        t = random_texts(seed, 3, 3)
+        still = rounds.run(t, 2, rounds.weighted(t, texts.static(t, 0.5)))
+        last = sign * float(still.reward if goal == "reward" else still.distance)
+        for place, kind in enumerate(("scalar", "box", "free")):
+            plan = flow.solve(t, 2, kind, goal, calls=float(still.calls))  # type: ignore[arg-type]
+            assert plan.calls <= float(still.calls) + 1e-9
+            quality = sign * (plan.reward if goal == "reward" else plan.distance)
+            assert quality >= last - 1e-9
+            wins[place] += quality > last + 1e-6
+            last = quality
+            found = rounds.run(t, 2, plan.flows)
+            assert found.calls == pytest.approx(plan.calls, abs=1e-8)
+            assert found.reward == pytest.approx(plan.reward, abs=1e-8)
+            assert found.distance == pytest.approx(plan.distance, abs=1e-8)
+    assert wins[0] == 5
+    assert wins[1] > 0
+    assert wins[2] > 0 or goal == "tv"
+
+
+@pytest.mark.parametrize("kind", ["scalar", "box", "free"])
+def test_flow_program_stays_below_the_support_function(kind: rounds.Kind) -> None:
+    """Every budget's best rule lies under each price's line, and touches it somewhere."""
+    t = random_texts(7, 3, 3)
+    price = 0.2
+    best, flows = rounds.best(t, 2, price, kind)
+    touching = rounds.run(t, 2, flows)
+    plan = flow.solve(t, 2, kind, "reward", calls=float(touching.calls))
+    assert plan.reward == pytest.approx(float(touching.reward), abs=1e-9)
+    for budget in (1.2, 1.5, 1.8):
+        other = flow.solve(t, 2, kind, "reward", calls=budget)
+        assert other.reward - price * other.calls <= float(best) + 1e-9
+
+
+def test_calls_frontier() -> None:
+    t = random_texts(1, 2, 3)
+    curve = flow.calls_frontier(t, 2, "box", [1.2, 1.6, 2.0], "tv")
+    assert [point.quality for point in curve.points] == sorted(
+        (point.quality for point in curve.points), reverse=True
+    )
+    assert (curve.speed, curve.measure) == ("calls", "tv")
+    with pytest.raises(ValueError, match="no solution"):
+        flow.solve(t, 2, "box", "tv", calls=0.9)
+    with pytest.raises(ValueError, match="choose one of"):
+        flow.solve(t, 2, "sphere", "tv")  # type: ignore[arg-type]
+
+
+# exactly lossless with fewer calls
+
+
+def coin_texts() -> Texts:
+    """p = (1/2, 1/2), q = (3/4, 1/4) at every position, four tokens."""
+    return Texts.of(MarkovModel(["1/2", "1/2"]), MarkovModel(["3/4", "1/4"]), 4, lambda text: 0)
+
+
+def traded(t: Texts, amount: str) -> rounds.Flows:
+    """Exact verification, but after token 1: more of token 0 kept at place 0, less at place 1.
+
+    The prefix (1) is reached with mass 1/4 at either place, so the deviations cancel.
+    """
+    strict = rounds.weighted(t, texts.static(t, 1))
+
+    def flows(level: int, j: int) -> tuple[Array, Array]:
+        kept, corrected = (part.copy() for part in strict(level, j))
+        if level == 1:
+            more = EXACT.number(amount) * (1 if j == 0 else -1)
+            kept[1, 0] += more
+            corrected[1, 1] -= more
+        return kept, corrected
+
+    return flows
+
+
+def test_lossless_texts_can_cost_fewer_calls_than_exact_verification() -> None:
+    t = coin_texts()
+    standard = rounds.run(t, 2, rounds.weighted(t, texts.static(t, 1)))
+    assert to_fraction(standard.calls) == F(139, 64)
+    found = rounds.run(t, 2, traded(t, "1/4"))
+    assert found.distance == 0
+    assert to_fraction(found.calls) == F(17, 8)
+    assert flow.solve(t, 2, "free", "calls", tv=0.0).calls == pytest.approx(17 / 8, abs=1e-9)
+    wrong = rounds.run(t, 2, traded(t, "-1/4"))
+    assert wrong.distance == 0
+    assert wrong.calls > standard.calls
+
+
+@pytest.mark.parametrize("kind", ["scalar", "box"])
+def test_inside_the_box_exact_verification_is_cheapest(kind: rounds.Kind) -> None:
+    for t in (coin_texts(), random_texts(5, 3, 3)):
+        standard = rounds.run(t, 2, rounds.weighted(t, texts.static(t, 1)))
+        found = flow.solve(t, 2, kind, "calls", tv=0.0)
+        assert found.calls == pytest.approx(float(standard.calls), abs=1e-9)
+
+
+def test_bad_arguments() -> None:
+    t = coin_texts()
+    with pytest.raises(ValueError, match="gamma 0"):
+        rounds.run(t, 0, rounds.weighted(t, texts.static(t, 1)))
+    with pytest.raises(ValueError, match="gamma 0"):
+        rounds.best(t, 0, 1)
+    with pytest.raises(ValueError, match="gamma 0"):
+        flow.solve(t, 0, "box", "tv")
+    with pytest.raises(ValueError, match="choose one of"):
+        rounds.best(t, 2, 1, "sphere")  # type: ignore[arg-type]
+
+
+def test_a_reward_is_read_by_text() -> None:
+    def worth(text: Prefix) -> int:
+        return 4 * text[0] + 2 * text[1] + text[2]
+
+    t = Texts.of(MarkovModel(["1/2", "1/2"]), MarkovModel(["1/2", "1/2"]), 3, worth)
+    assert list(t.reward) == list(range(8))
+    assert texts.evaluate(t, texts.static(t, "1/2")).quality == EXACT.number("7/2")
+    assert list(as_row("1/2,1/2")) == list(t.target.levels[0][0])

@@ -7,8 +7,10 @@ from itertools import product
 from typing import Any
 
 import pytest
+import sympy
 
-from theory.accepted_length.lossy import LOSSY_FORMS, survival
+from theory.accepted_length import calls
+from theory.accepted_length.lossy import LOSSY_FORMS, rule_flows, survival
 from theory.declared import Declared, predict
 from theory.drafting import fixed
 from theory.fields import to_fraction
@@ -16,6 +18,7 @@ from theory.generation import Decoder
 from theory.laws import overlap, total_variation
 from theory.models import MarkovModel, RowTree, TableModel
 from theory.verifiers.common import load_program
+from theory.verifiers.relaxed import load_rule
 
 F = Fraction
 TARGET = MarkovModel(["1/5", "3/10", "1/2"], [["1/2", "1/2", 0], ["1/6", "1/3", "1/2"], [0, 0, 1]])
@@ -57,6 +60,46 @@ def test_closed_forms_equal_enumeration(rule: str, params: dict[str, Any]) -> No
     assert value == sum(o.accepted * mass for o, mass in law.items())
 
 
+@pytest.mark.parametrize(
+    ("rule", "params"),
+    [
+        ("ensemble", {"w": "1/2"}),
+        ("lenience", {"lenience": "2/3", "residual": "target"}),
+        ("mentored", {"hi": "5/4"}),
+        ("cascade", {"rule": "token_v2", "knob": "1/5"}),
+        ("typical", {"eps": "3/10", "delta": 1}),
+    ],
+)
+def test_calls_of_the_flow_recursions(rule: str, params: dict[str, Any]) -> None:
+    """The same calls from three recursions, and the long-run rate of the enumerated rounds."""
+    flows = rule_flows(rule, **params)
+    told = predict(Declared(rule, TARGET, DRAFT, params), 2, 5).calls
+    assert calls.calls_over_tree(*trees(TARGET, DRAFT, 4), 2, 5, flows) == told
+    chain = calls.markov_flows(TARGET, DRAFT, flows)
+    assert calls.calls_by_state(chain, 2, 5)[0] == told
+    decoder = Decoder(TARGET, DRAFT, load_program(rule), fixed(2), params=params)
+    assert calls.stationary_rate(chain, 2) == calls.long_run_rate(decoder, 2)
+
+
+def test_flows_need_a_bonus_from_the_target() -> None:
+    for params in ({"bonus": "ensemble"}, {"w": lambda prefix: 1}):
+        with pytest.raises(ValueError, match="fixed parameters"):
+            rule_flows("ensemble", **params)
+
+
+def test_length_is_a_polynomial_of_the_weight() -> None:
+    """On mirrored laws alpha = 1 - w/3, so E[tau] = alpha + alpha^2."""
+    w = sympy.Symbol("w", nonnegative=True)
+    pair = (
+        MarkovModel(["1/3", "2/3"], field="symbolic"),
+        MarkovModel(["2/3", "1/3"], field="symbolic"),
+    )
+    p, q = pair[0].row(()), pair[1].row(())
+    kept = load_rule("ensemble").position(p, q, w=w).kept(q)
+    alpha = kept.sum().subs(w, sympy.Rational(1, 2))
+    assert alpha + alpha**2 == sympy.Rational(55, 36)
+
+
 def test_several_drafts_are_refused() -> None:
     with pytest.raises(ValueError, match="num_drafts=2"):
         LOSSY_FORMS["typical"](*trees(TARGET, DRAFT, 1), 1, 2)
@@ -96,7 +139,7 @@ def test_tokens_are_kept_drafts_and_one_token_a_call(weight: str) -> None:
 
 
 def test_relaxing_saves_calls() -> None:
-    calls = [
+    spent = [
         predict(Declared("ensemble", TARGET, DRAFT, {"w": w}), 2, 5).calls for w in (1, "1/2", 0)
     ]
-    assert calls[0] > calls[1] > calls[2] == 2
+    assert spent[0] > spent[1] > spent[2] == 2

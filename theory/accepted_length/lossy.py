@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from theory.accepted_length.calls import Rule
 from theory.fields import Array, Number
 from theory.models import RowTree, prefixes
-from theory.verifiers.relaxed import at, load_rule
+from theory.verifiers.relaxed import at, is_dynamic, load_rule
 
 
 def survival(
@@ -39,6 +40,28 @@ def survival(
         reach = (reach[:, None] * kept).reshape(-1)
         tail.append(reach.sum())
     return tuple(tail)
+
+
+def rule_flows(rule: str, /, **params: Any) -> Rule:
+    """A relaxed rule as (kept, corrected) flows over rows [..., V], for ``accepted_length.calls``.
+
+    The bonus there is drawn from p, and the parameters must be the same in every context.
+
+    Raises:
+        ValueError: a bonus from elsewhere, or parameters that depend on the context.
+    """
+    module = load_rule(rule)
+    if module.bonus_from(**params) != "target" or is_dynamic(params):
+        raise ValueError(f"{rule!r}: these flows need fixed parameters and a bonus from the target")
+
+    def flows(p: Array, q: Array) -> tuple[Array, Array]:
+        vocab = p.shape[-1]
+        rows = list(zip(p.reshape(-1, vocab), q.reshape(-1, vocab), strict=True))
+        kept = np.stack([module.position(a, b, **params).kept(b) for a, b in rows])
+        law = np.stack([module.declared(a, b, **params) for a, b in rows])
+        return kept.reshape(p.shape), (law - kept).reshape(p.shape)
+
+    return flows
 
 
 def _form(rule: str) -> Callable[..., Number]:

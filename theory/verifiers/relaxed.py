@@ -103,12 +103,14 @@ def verify_to(nu: Array, q: Array) -> Position:
 
 
 def dial(value: Number | str, row: Array, name: str, low: Number, high: Number) -> Number:
-    """A parameter as a number of the row's field.
+    """A parameter as a number of the row's field (a symbol is taken as inside the range).
 
     Raises:
         ValueError: not a number, or outside [low, high].
     """
     number = field_of(row).number(value)
+    if getattr(number, "free_symbols", None):
+        return number
     if not is_zero(number - low) and not is_zero(number - high) and not low < number < high:
         raise ValueError(f"{name} = {value} is outside [{low}, {high}]; choose a value inside")
     return number

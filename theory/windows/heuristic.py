@@ -6,6 +6,10 @@ request's speed to another's, transient state starts every call afresh.
 
 from __future__ import annotations
 
+from theory.windows.fixed import rule
+
+__all__ = ["at_new_call", "rule", "update"]
+
 GROW = 2
 SHRINK = 1
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,7 @@ def sample_size(law: Law, alternative: Law, level: float = LEVEL, power: float =
     return needed_ncp(int((p > 0).sum()) - 1, level, power) / rate
 
 
+@cache
 def needed_ncp(df: int, level: float = LEVEL, power: float = POWER) -> float:
     """Non-centrality at which a chi-square test of ``level`` has the given power.
 

@@ -63,7 +63,8 @@ def token_rule(
         for i in range(rnd.gamma):
             alive = alive & (i < rnd.lengths) & passes(uniforms[:, i], h[:, i])
             accepted = accepted + xp.astype(alive, xp.int64)
-        p, log_q_row = rnd.rows_at(accepted)
+        log_p_row, log_q_row = rnd.rows_at(accepted)
+        p = rnd.xp.exp(log_p_row)
         slot = accepted if reuse_uniform else rnd.full(rnd.gamma, xp.int64)
         coin = uniforms[rnd.batch, slot]
         emitted = draw_or_target(rnd, weights(rnd, p, log_q_row, accepted), p, coin)
@@ -90,7 +91,8 @@ def block_rule(
         rnd = open_round(log_p, log_q, drafts, lengths)
         log_w = block.log_ratios(rnd)
         accepted = pick(rnd, uniforms, block.thresholds(rnd, log_w))
-        p, log_q_row = rnd.rows_at(accepted)
+        log_p_row, log_q_row = rnd.rows_at(accepted)
+        p = rnd.xp.exp(log_p_row)
         scale = log_w[rnd.batch, accepted] if scaled else rnd.full(0.0)
         weights = residual(rnd.xp, p, log_q_row, scale)
         emitted = draw_or_target(rnd, weights, p, uniforms[:, rnd.gamma])

@@ -82,14 +82,14 @@ class Round:
         return self.xp.astype(log_p, self.xp.float64), self.xp.astype(log_q, self.xp.float64)
 
     def rows_at(self, position: Array, branch: Array | int = 0) -> tuple[Array, Array]:
-        """p and log q rows [B, V] at ``position``; q is blank (zero) at the bonus row."""
-        p = self.xp.exp(self.log_p[self.batch, branch, position])
+        """log p and log q rows [B, V] at ``position``; q is blank (zero) at the bonus row."""
+        log_p = self.log_p[self.batch, branch, position]
         if self.gamma == 0:
-            return p, self.xp.full_like(p, -self.xp.inf)
+            return log_p, self.xp.full_like(log_p, -self.xp.inf)
         inside = position < self.lengths
         row = self.xp.where(inside, position, 0)
         log_q = self.log_q[self.batch, branch, row]
-        return p, self.xp.where(inside[:, None], log_q, -self.xp.inf)
+        return log_p, self.xp.where(inside[:, None], log_q, -self.xp.inf)
 
 
 def open_round(log_p: Array, log_q: Array, drafts: Array, lengths: Array | None) -> Round:

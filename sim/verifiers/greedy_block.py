@@ -237,8 +237,8 @@ def verify(
         columns(rnd, [node[slot] for node in path.nodes])[rnd.batch, accepted]
         for slot in range(rnd.gamma)
     ]
-    target, log_q_row = rnd.rows_at(accepted)
-    p, masses = modify(rnd, layers, accepted, target, log_q_row, stopped)
+    log_p_row, log_q_row = rnd.rows_at(accepted)
+    p, masses = modify(rnd, layers, accepted, xp.exp(log_p_row), log_q_row, stopped)
     weights = residual(xp, p, log_q_row, log_w)
     token = draw_or_target(rnd, weights, p, uniforms[:, rnd.gamma])
     token_log_p = xp.astype(rnd.log_p[rnd.batch, 0, accepted, token], xp.float64)

@@ -40,6 +40,11 @@ Solve = Callable[[Any, Array, Array, Array], Array]
 
 HALVINGS = 60
 """Bisection steps: below one unit in the last place for every practical k."""
+SLACK = 2.0**-48
+"""Sixteen units in the last place: rows that are equal up to rounding get rho = 1.
+
+At p = q the root 1 has multiplicity k, so without it rounding alone would move rho by eps^(1/k).
+"""
 
 
 def slots(gamma: int, num_drafts: int) -> int:
@@ -65,7 +70,7 @@ def smallest_rho(xp: Any, p: Array, q: Array, count: Array) -> Array:
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         beta = xp.clip(xp.sum(xp.minimum(q, p / middle), axis=0), None, 1.0)
-        valid = at_least_one(xp, beta, count) <= middle * beta
+        valid = at_least_one(xp, beta, count) <= middle * beta + SLACK
         low, high = xp.where(valid, low, middle), xp.where(valid, middle, high)
     return high
 
@@ -92,12 +97,19 @@ def leftover(xp: Any, p: Array, q: Array, rho: Array, count: Array) -> Array:
 
 
 def rows(rnd: Round, position: int | Array, branch: Array) -> tuple[Array, Array]:
-    """p and q [B, V] in float64 at a row of each request's branch."""
+    """p and q [B, V] in float64 at a row of each request's branch, summing to 1 or blank.
+
+    Float32 rows miss 1 by their rounding, which rho would read as a difference of p and q.
+    """
     xp = rnd.xp
     if isinstance(position, int):
         position = rnd.full(position, xp.int64)
-    p, log_q = rnd.rows_at(position, branch)
-    return xp.astype(p, xp.float64), xp.exp(xp.astype(log_q, xp.float64))
+    laws = []
+    for weights in rnd.rows_at(position, branch):
+        law = xp.exp(xp.astype(weights, xp.float64))
+        mass = total(xp, law)
+        laws.append(law / xp.where(mass > 0, mass, 1.0)[:, None])
+    return laws[0], laws[1]
 
 
 def pass_probability(rnd: Round, i: int, k: int, branch: Array, rho: Array) -> Array:

@@ -61,7 +61,8 @@ def verify(
     for i in range(rnd.gamma):
         alive = alive & (uniforms[:, i] < h[:, i])
         accepted = accepted + xp.astype(alive, xp.int64)
-    p, log_q_row = rnd.rows_at(accepted)
+    log_p_row, log_q_row = rnd.rows_at(accepted)
+    p = rnd.xp.exp(log_p_row)
     weights = residual(xp, p, log_q_row, rnd.full(0.0))
     token = draw_or_target(rnd, weights, p, uniforms[:, rnd.gamma])
     return Verdict(accepted, rnd.full(0, xp.int64), token)

@@ -80,6 +80,13 @@ class LanguageModel:
         """The dtype of the laws made from its logits: float64, or float32 for anything smaller."""
         return torch.float64 if self.model.dtype == torch.float64 else torch.float32
 
+    @property
+    def eos(self) -> tuple[int, ...]:
+        """The ids that end a text, as the model's own configuration names them."""
+        generation = getattr(self.model, "generation_config", None)
+        named = getattr(generation or self.model.config, "eos_token_id", None)
+        return () if named is None else tuple([named] if isinstance(named, int) else named)
+
     def new_cache(self, rows: int, capacity: int) -> RowCache:
         return RowCache(rows, capacity)
 

@@ -109,7 +109,9 @@ class Row:
 
 def checked_verifiers() -> list[str]:
     """Lossless verifiers that have an array face, in catalogue order."""
-    return [entry.name for entry in catalogue.VERIFIERS if entry.lossless and entry.name in VERIFIERS]
+    return [
+        entry.name for entry in catalogue.VERIFIERS if entry.lossless and entry.name in VERIFIERS
+    ]
 
 
 def cross_check(pair: Pair, verifier: str, rounds: int, rng: np.random.Generator) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -48,8 +49,9 @@ def show(value: Any, digits: int = 6) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Indented JSON text of :func:`encode`."""
-    return json.dumps(encode(value), indent=2)
+    """Indented JSON text of :func:`encode`; lists of numbers stay on one line."""
+    text = json.dumps(encode(value), indent=2)
+    return re.sub(r"\[[^][{}\"]*\]", lambda found: " ".join(found.group().split()), text)
 
 
 def _key(key: Any) -> str:

@@ -39,7 +39,10 @@ def _commit() -> str | None:
     root = Path(__file__).resolve().parent.parent
     try:
         head = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+            ["git", "-C", str(root), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         dirty = subprocess.run(
             ["git", "-C", str(root), "status", "--porcelain"],

@@ -6,7 +6,10 @@ from fractions import Fraction
 
 from papers_check.claims.base import Claim, Finding, Verdict
 from papers_check.pairs import random_table
+from theory.accepted_length import block, token
 from theory.analysis import analyse
+from theory.fields import to_fraction
+from theory.models import RowTree
 
 PAPER = "Block verification: Sun et al. 2024 (2403.10444)"
 TARGET, DRAFT = "1/3,2/3", "2/3,1/3"
@@ -44,9 +47,8 @@ def never_worse() -> Finding:
     """Block against token verification on seeded models."""
     gains = []
     for seed in range(20):
-        models = random_table(3, 3, seed), random_table(3, 3, seed + 100)
-        token, block = (analyse(*models, rule, 3).closed_form for rule in ("token", "block"))
-        gains.append(block - token)
+        p, q = (RowTree.of(random_table(3, 3, s), 3) for s in (seed, seed + 100))
+        gains.append(to_fraction(block(p, q, 3) - token(p, q, 3)))
     return Finding(
         Verdict.HOLDS if min(gains) >= 0 else Verdict.FAILS,
         {"smallest gain": min(gains), "largest gain": float(max(gains)), "models": len(gains)},
@@ -57,13 +59,16 @@ def never_worse() -> Finding:
 def greedy_over_rounds() -> Finding:
     """Greedy block wins a round and loses a longer run, on the paper's own example."""
     one_round = {
-        rule: analyse(TARGET, DRAFT, rule, 2).expected_accepted for rule in ("block", "greedy_block")
+        rule: analyse(TARGET, DRAFT, rule, 2).expected_accepted
+        for rule in ("block", "greedy_block")
     }
     calls = {
         rule: analyse(TARGET, DRAFT, rule, 2, horizon=12).expected_calls
         for rule in ("block", "greedy_block")
     }
-    worse = one_round["greedy_block"] > one_round["block"] and calls["greedy_block"] > calls["block"]
+    worse = (
+        one_round["greedy_block"] > one_round["block"] and calls["greedy_block"] > calls["block"]
+    )
     return Finding(
         Verdict.CONDITIONAL if worse else Verdict.HOLDS,
         {

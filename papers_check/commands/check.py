@@ -1,0 +1,116 @@
+"""``specproof check``: the main job."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from papers_check.claims import CLAIMS
+from papers_check.crosscheck import Row, cross_check_all
+from papers_check.greedy import GreedyRow, greedy_rows
+from papers_check.numbers import dumps
+from papers_check.pairs import smollm2_pair, table_pairs, tiny_pair
+from papers_check.provenance import provenance
+from papers_check.report import CheckReport, as_json, markdown, print_report
+
+Say = Callable[[str], None]
+
+SIMULATED = {True: 50_000, False: 400_000}
+"""Simulated rounds a row, by ``quick``."""
+TINY_DECODED = {True: 2_000, False: 20_000}
+SMOLLM2_DECODED = {True: 200, False: 2_000}
+SMOLLM2_TOKENS = {True: 16, False: 64}
+"""Length of the greedy texts of SmolLM2."""
+
+
+def check(
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    output: Path = Path("report"),
+    json: bool = False,
+) -> None:
+    """Hold prediction, simulation and decoding against each other, and papers against the truth.
+
+    Exit code 0 only if every row agrees and every claim has its recorded verdict. Writes
+    OUTPUT.md and OUTPUT.json.
+
+    Parameters
+    ----------
+    quick:
+        Fewer rounds: minutes instead of a quarter of an hour.
+    seed:
+        Seed of everything random.
+    output:
+        Where the report goes, without a suffix.
+    json:
+        Print JSON instead of tables.
+    """
+    console = Console(stderr=json)
+    report = run(quick, seed, console)
+    document = as_json(report)
+    output.with_suffix(".md").write_text(markdown(report))
+    output.with_suffix(".json").write_text(dumps(document) + "\n")
+    if json:
+        print(dumps(document))
+    else:
+        print_report(report, console)
+        console.print(f"written: {output.with_suffix('.md')}, {output.with_suffix('.json')}")
+    sys.exit(0 if report.passed else 1)
+
+
+def run(quick: bool, seed: int, console: Console) -> CheckReport:
+    """The cross-check, the greedy texts and the claims on the embedded models."""
+    start = time.monotonic()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def say(text: str) -> None:
+            progress.update(task, description=text)
+
+        rows = cross_check_all(table_pairs(), SIMULATED[quick], seed, say)
+        decoded_rows, greedy, notes = _decoded(quick, seed, say)
+        claims = []
+        for claim in CLAIMS:
+            say(f"claim {claim.name}")
+            claims.append((claim, claim.check()))
+    seconds = time.monotonic() - start
+    return CheckReport([*rows, *decoded_rows], greedy, claims, notes, provenance(), seconds)
+
+
+def _decoded(quick: bool, seed: int, say: Say) -> tuple[list[Row], list[GreedyRow], list[str]]:
+    """What needs a network: rows with decoding, greedy texts, and notes on what is missing."""
+    try:
+        import torch
+
+        from gpu_runtime import zoo
+    except ImportError as error:
+        return [], [], [f"nothing was decoded: {error}; pip install 'specproof[all]'"]
+    say("tiny Llama: reading every row")
+    rows = cross_check_all([tiny_pair(TINY_DECODED[quick], seed)], SIMULATED[quick], seed, say)
+    greedy: list[GreedyRow] = []
+    prompts = [[0], [1, 2, 0], [2, 2]]
+    for dtype in (torch.float64, torch.float32):
+        name = f"tiny Llama, {str(dtype).removeprefix('torch.')}"
+        say(f"{name}: greedy texts")
+        target = zoo.load("tiny", dtype=dtype, vocab=8)
+        draft = zoo.load("tiny-draft", dtype=dtype, vocab=8)
+        greedy += greedy_rows(target, draft, prompts, 4, 48, name)
+    try:
+        say("SmolLM2: loading (the first time it is fetched, 93 MB)")
+        pair = smollm2_pair(SMOLLM2_DECODED[quick])
+    except ValueError as error:
+        return rows, greedy, [f"SmolLM2 was left out: {error}"]
+    rows += cross_check_all([pair], SIMULATED[quick], seed, say)
+    say("SmolLM2: greedy texts")
+    target, draft = zoo.load("smollm2"), zoo.load("smollm2-draft")
+    texts = [target.encode(text) for text in zoo.humaneval_prompts(2)]
+    name = "SmolLM2-135M, float32"
+    greedy += greedy_rows(target, draft, texts, 4, SMOLLM2_TOKENS[quick], name)
+    return rows, greedy, []

@@ -213,7 +213,7 @@ VERIFIERS: tuple[Verifier, ...] = (
         False,
         "each draft draws a label along its path, the highest wins and is block verified",
         "derived here (theory.marks)",
-        {"cells": 4, "coupling": "mix", "histogram": True},
+        {"cells": 6, "coupling": "mix", "histogram": True},
     ),
     Verifier(
         "marked_greedy_block",
@@ -222,7 +222,7 @@ VERIFIERS: tuple[Verifier, ...] = (
         True,
         "as marked_block, but the winner is judged by greedy block verification",
         "derived here (theory.marks)",
-        {"cells": 4, "coupling": "mix", "histogram": True},
+        {"cells": 6, "coupling": "mix", "histogram": True},
     ),
 )
 

@@ -10,6 +10,8 @@ loses E_q (R - T)_+. The loss is smallest for
     T  = min(max(R, c'), c) ,      loss L,
 
 and this T is also the least spread among all that lose L, which leaves most to later levels.
+(An equation with right side 0 leaves its level free beyond the extreme R. If the two levels then
+cross, all wishes lie on one side of the mean, and T = m.)
 
 *Proof.* (R - t)_+ <= (R - T)_+ + (T - t)_+ and E(T - t)_+ <= E_mu(z - t)_+ bound the loss from
 below by L. At the t that attains L, E(R - t)_+ >= L and E(t - R)_+ >= L + m - ER, so
@@ -48,7 +50,8 @@ def clip_levels(wishes: Array, masses: Array, marks: Array, values: Array) -> tu
     """
     short = shortfall(wishes, masses, marks, values)
     moments = masses * wishes
-    surplus = short + (marks * values).sum(-1, keepdims=True) - moments.sum(-1, keepdims=True)
+    mean = (marks * values).sum(axis=-1, keepdims=True)
+    surplus = short + mean - moments.sum(axis=-1, keepdims=True)
     below, below_moment = masses.cumsum(axis=-1), moments.cumsum(axis=-1)
     above = masses[..., ::-1].cumsum(axis=-1)
     above_moment = moments[..., ::-1].cumsum(axis=-1)
@@ -56,8 +59,9 @@ def clip_levels(wishes: Array, masses: Array, marks: Array, values: Array) -> tu
         tops = divide(above_moment - short, above)
         bottoms = divide(below_moment + surplus, below)
     bottoms = np.where(below > 0, bottoms, bottoms[..., -1:])
-    low = bottoms.min(axis=-1, keepdims=True)
-    return low, maximum(tops.max(axis=-1, keepdims=True), low)
+    low, high = bottoms.min(axis=-1, keepdims=True), tops.max(axis=-1, keepdims=True)
+    crossed = high < low
+    return np.where(crossed, mean, low), np.where(crossed, mean, high)
 
 
 def clipped(wishes: Array, masses: Array, marks: Array, values: Array) -> Array:

@@ -17,7 +17,8 @@ potentials would diverge. Rows are therefore confined to the labels between the 
 around their mean. Tight points always exist at the ends of mu, and where the maximum in
 ``theory.marks.clipping`` is attained.
 
-What the iteration leaves is repaired to exact marginals, so losslessness never depends on it.
+What the iteration leaves is repaired to exact marginals, so losslessness never depends on it. A
+node where it does not converge (label masses of 1e-40 next to large ones) gets the ``mix``.
 """
 
 from __future__ import annotations
@@ -26,19 +27,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.fields import FLOAT, Array, divide, field_of
-from theory.marks.coupling import repaired
+from theory.marks.coupling import mix, repaired
 
-SINKHORN, NEWTON = 5, 25
+SINKHORN, NEWTON = 5, 30
 """Corrections of the potentials: Sinkhorn's first, then at most so many Newton steps."""
 
 CONVERGED = 1e-13
-"""Largest column error that ends the iteration."""
+"""Largest error of a column or a mean that ends an iteration."""
 
-FIRST_STEPS, LATER_STEPS = 64, 8
-"""Newton steps for the row parameters: from scratch, and when warm."""
+ACCURATE = 1e-10
+"""Mean error of the row means that is accepted in the end."""
+
+SEARCH = 100
+"""Largest number of Newton or bisection steps for a beta; four or so when warm."""
 
 TIGHT = 1e-12
 """Slack below which a label counts as a point that no plan crosses."""
+
+FLATTEST = 1e-200
+"""Smallest slope that Newton's step divides by."""
 
 RIDGE = 1e-13
 """Added to the Hessian, whose null directions (1 and z, between tight points) change nothing."""
@@ -60,7 +67,7 @@ def entropic(levels: Array, masses: Array, marks: Array, values: Array) -> Array
     beta = np.zeros(levels.shape)
     for step in range(SINKHORN + NEWTON):
         weights = np.where(allowed, potential[..., None, :], -np.inf)
-        beta = _tilt(weights, values, levels, beta, LATER_STEPS if step else FIRST_STEPS)
+        beta = _tilt(weights, values, levels, beta)
         kernel = _tilted(weights, values, beta)
         held = (masses[..., None] * kernel).sum(axis=-2)
         if abs(held - marks).max() < CONVERGED:
@@ -69,7 +76,11 @@ def entropic(levels: Array, masses: Array, marks: Array, values: Array) -> Array
             potential = potential + np.log(np.where(held > 0, divide(marks, held), 1.0))
         else:
             potential = potential + _newton(kernel, values, masses, marks - held)
-    return repaired(kernel, masses, marks)
+    kernel = repaired(kernel, masses, marks)
+    strayed = (masses * abs(kernel @ values - levels)).sum(axis=-1) > ACCURATE
+    if strayed.any():
+        kernel = np.where(strayed[..., None, None], mix(levels, masses, marks, values), kernel)
+    return kernel
 
 
 def reachable(levels: Array, masses: Array, marks: Array, values: Array) -> NDArray[np.bool_]:
@@ -92,17 +103,19 @@ def _tilted(weights: Array, values: Array, beta: Array) -> Array:
     return np.asarray(row / row.sum(axis=-1, keepdims=True))
 
 
-def _tilt(weights: Array, values: Array, levels: Array, beta: Array, steps: int) -> Array:
+def _tilt(weights: Array, values: Array, levels: Array, beta: Array) -> Array:
     """The beta that give the rows means ``levels``: Newton's step where it stays in the bracket."""
     low, high = np.full(beta.shape, -STEEPEST), np.full(beta.shape, STEEPEST)
-    for _ in range(steps):
+    for _ in range(SEARCH):
         row = _tilted(weights, values, beta)
         mean = (row * values).sum(axis=-1)
+        if abs(mean - levels).max() < CONVERGED:
+            break
         spread = (row * (values - mean[..., None]) ** 2).sum(axis=-1)
         low = np.where(mean < levels, beta, low)
         high = np.where(mean > levels, beta, high)
-        newton = beta + (levels - mean) / np.where(spread > 0, spread, 1.0)
-        inside = (spread > 0) & (newton > low) & (newton < high)
+        newton = beta + (levels - mean) / np.maximum(spread, FLATTEST)
+        inside = (newton > low) & (newton < high)
         beta = np.where(inside, newton, np.where(mean == levels, beta, (low + high) / 2))
     return beta
 

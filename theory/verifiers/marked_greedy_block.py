@@ -90,7 +90,7 @@ def program(
     draft: Rows,
     drafts: tuple[Prefix, ...],
     carry: Carry = (),
-    cells: int = 4,
+    cells: int = 6,
     coupling: str | Coupling = "mix",
     histogram: bool = True,
 ) -> Round:

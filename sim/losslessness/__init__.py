@@ -1,7 +1,7 @@
 """Statistical tests of losslessness."""
 
 from sim.losslessness.joint import JointResult, exact_multinomial, joint_test
-from sim.losslessness.power import detectable_tv, noncentrality, power, sample_size
+from sim.losslessness.power import detectable_tv, noncentrality, power_against, sample_size
 
 __all__ = [
     "JointResult",
@@ -9,6 +9,6 @@ __all__ = [
     "exact_multinomial",
     "joint_test",
     "noncentrality",
-    "power",
+    "power_against",
     "sample_size",
 ]

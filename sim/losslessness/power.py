@@ -36,7 +36,7 @@ def noncentrality(law: Law, alternative: Law) -> float:
     return float(((other[p > 0] - p[p > 0]) ** 2 / p[p > 0]).sum())
 
 
-def power(law: Law, alternative: Law, n: int, level: float = LEVEL) -> float:
+def power_against(law: Law, alternative: Law, n: int, level: float = LEVEL) -> float:
     """Probability that ``n`` samples of the alternative are rejected (non-central chi-square).
 
     An alternative with strings of probability zero is counted as found only with the chance that

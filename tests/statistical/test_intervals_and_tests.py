@@ -12,7 +12,7 @@ from scipy import stats
 
 from sim.estimators import Interval, clopper_pearson, empirical_bernstein, normal, rounds_needed
 from sim.losslessness.joint import exact_multinomial, finite_sample_bound, joint_test, pearson_p
-from sim.losslessness.power import noncentrality, power, sample_size
+from sim.losslessness.power import noncentrality, power_against, sample_size
 
 LAW = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
 FAULTY = np.array([0.44, 0.22, 0.14, 0.1, 0.06, 0.04])
@@ -36,7 +36,7 @@ def test_size_of_the_joint_test() -> None:
 
 def test_power_is_what_it_says() -> None:
     n, level = 3000, 1e-3
-    expected = power(LAW, FAULTY, n, level)
+    expected = power_against(LAW, FAULTY, n, level)
     draws = np.random.default_rng(1).multinomial(n, FAULTY, RUNS)
     found = sum(joint_test(row, LAW, level).rejected for row in draws)
     assert 0.3 < expected < 0.9
@@ -46,7 +46,7 @@ def test_power_is_what_it_says() -> None:
 
 def test_sample_size_reaches_its_power() -> None:
     n = int(np.ceil(sample_size(LAW, FAULTY, level=1e-6, power=0.99)))
-    assert power(LAW, FAULTY, n, 1e-6) == pytest.approx(0.99, abs=1e-3)
+    assert power_against(LAW, FAULTY, n, 1e-6) == pytest.approx(0.99, abs=1e-3)
     draws = np.random.default_rng(2).multinomial(n, FAULTY, RUNS)
     missed = sum(not joint_test(row, LAW, 1e-6).rejected for row in draws)
     assert not too_many(missed, 0.015)

@@ -141,6 +141,40 @@ def test_flags_of_parameters_that_depend_on_the_context() -> None:
     assert not always(lambda prefix: 1, lambda value: True)
 
 
+@pytest.mark.parametrize(
+    ("rule", "params", "law"),
+    [
+        ("ensemble", {"w": "1/4"}, "17/40,21/80,5/16"),
+        ("lenience", {"residual": "stock"}, "2/5,4/15,1/3"),
+        ("lenience", {"residual": "scaled"}, "2/5,31/110,7/22"),
+        ("lenience", {"residual": "target"}, "21/50,7/25,3/10"),
+        ("mentored", {"hi": "3/2"}, "3/10,21/80,7/16"),  # lo = 7/8
+        ("cascade", {"rule": "chow", "knob": "1/2"}, "1/2,1/4,1/4"),
+        ("cascade", {"rule": "chow", "knob": "2/5"}, "1/5,3/10,1/2"),
+        ("cascade", {"rule": "chow_log", "knob": "11/10"}, "1/2,1/4,1/4"),  # Ent(q) = 1.04
+        ("cascade", {"rule": "chow_log", "knob": 1}, "1/5,3/10,1/2"),
+        ("cascade", {"rule": "diff", "knob": 0}, "1/2,1/4,1/4"),  # a tie keeps the draft
+        ("cascade", {"rule": "diff", "knob": "-1/100"}, "1/5,3/10,1/2"),
+        ("cascade", {"rule": "token_v1", "knob": "1/5"}, "3/5,3/20,1/4"),
+        ("cascade", {"rule": "token_v2", "knob": "1/5"}, "1/10,2/5,1/2"),
+        ("cascade", {"rule": "token_v3", "knob": "1/2"}, "1/10,2/5,1/2"),
+        ("cascade", {"rule": "token_v3", "knob": 1}, "1/2,1/4,1/4"),
+        ("typical", {"eps": "1/4", "delta": 10}, "0,1/4,3/4"),
+        ("typical", {"eps": "1/4", "delta": 10, "correction": "target"}, "1/10,2/5,1/2"),
+    ],
+)
+def test_laws_by_hand(rule: str, params: dict[str, Any], law: str) -> None:
+    p, q = as_row("1/5,3/10,1/2"), as_row("1/2,1/4,1/4")
+    assert list(load_rule(rule).declared(p, q, **params)) == list(as_row(law))
+
+
+def test_opt_weighs_the_distance() -> None:
+    p, q = as_row("1/10,1/10,4/5"), as_row("1/2,1/4,1/4")  # TV 11/20: the switch is at 6/11
+    cascade = load_rule("cascade")
+    assert list(cascade.declared(p, q, rule="opt", knob="5/11")) == list(p)
+    assert list(cascade.declared(p, q, rule="opt", knob="6/11")) == list(q)
+
+
 def test_chow_at_zero_is_exact_unless_the_draft_is_certain() -> None:
     chow = load_rule("cascade")
     p, q = as_row("1/5,3/10,1/2"), as_row("1/2,1/4,1/4")

@@ -292,6 +292,23 @@ def test_allocations_are_optimal(kind: Any) -> None:
                 assert rival.quality >= mixtures.point.quality - 1e-12
 
 
+def test_mixtures_pay_for_mass_outside_the_target_support() -> None:
+    """Hellinger charges such mass at a finite price: compare with a fine grid of weights."""
+    contexts = [
+        many.Context(0.5, np.array([0.0, 0.6, 0.4]), np.array([0.5, 0.1, 0.4])),
+        many.Context(0.5, np.array([0.3, 0.4, 0.3]), np.array([0.7, 0.2, 0.1])),
+    ]
+    found = many.best_mixtures(contexts, 0.8, "hellinger")
+    gaps = [total_variation(c.p, c.q) for c in contexts]
+    grid = []
+    for first in np.linspace(0, 1, 1001):
+        second = (0.4 - first * gaps[0]) / gaps[1]  # mean acceptance 1 - (w gap)/2 = 0.8
+        if 0 <= second <= 1:
+            grid.append(many.mixture_point(contexts, [first, second], "hellinger").quality)
+    assert found.point.quality == pytest.approx(min(grid), abs=1e-6)
+    assert 0.01 < found.knobs[0] < 0.99
+
+
 def test_allocations_reject_what_they_can_not_do() -> None:
     with pytest.raises(ValueError, match="no unique allocation"):
         many.best_mixtures(TWO, 0.8, "tv")

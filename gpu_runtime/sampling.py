@@ -115,7 +115,7 @@ def point_mass_at_argmax(logits: Tensor) -> Tensor:
     """0 at the first largest logit of each row, -inf elsewhere; NaN where the row has a NaN."""
     token = logits.argmax(dim=-1, keepdim=True)
     best = logits.gather(-1, token)
-    return torch.full_like(logits, -torch.inf).scatter_(-1, token, best - best)
+    return torch.full_like(logits, -torch.inf).scatter_(-1, token, 0.0) + (best - best)
 
 
 def keep_top_k(logits: Tensor, k: int) -> Tensor:
@@ -129,7 +129,7 @@ def keep_top_p(logits: Tensor, top_p: float, top_k: int = 0) -> Tensor:
     """Logits with all but the nucleus of each row at -inf; ``top_k`` bounds the finite entries."""
     width = logits.shape[-1]
     total = torch.logsumexp(logits, dim=-1, keepdim=True)
-    needed = top_p - 4 * torch.finfo(logits.dtype).eps
+    needed = top_p - max(4 * torch.finfo(logits.dtype).eps, 1e-12)
     head = min(width, top_k or HEAD)
     largest, mass = _head_mass(logits, total, head)
     if head < width and bool((mass[..., -1] < needed).any()):

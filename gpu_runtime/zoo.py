@@ -91,7 +91,8 @@ def tiny(
         bos_token_id=None,
         eos_token_id=None,
     )
-    model: Any = LlamaForCausalLM(config).to(torch.float64)
+    model: Any = LlamaForCausalLM(config)
+    model.to(torch.float64)
     generator = torch.Generator().manual_seed(FIRST_SEED + seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():

@@ -31,7 +31,11 @@ CATCH_UP = 4
 
 
 class ModelDrafter:
-    """Drafts from a language model that shares the target's vocabulary (or a part of it)."""
+    """Drafts from a language model that shares the target's vocabulary, or the first part of it.
+
+    A token that the draft does not know is fed as its last one: it guesses worse after it, but
+    from a law that it reports, so the output law is untouched.
+    """
 
     name = "model"
 
@@ -62,7 +66,7 @@ class ModelDraftSession:
         self.model = model
         self.setting = setting
         self.cache = model.new_cache(len(requests), setting.capacity)
-        model.read(self.cache, [request.sequence[:-1] for request in requests])
+        model.read(self.cache, [sequence[:-1] for sequence in self._known(requests)])
 
     def propose(self, requests: Sequence[Request], limits: Ints) -> Proposal:
         """K drafts per request, [B, K, g]; stops early where the window says so."""
@@ -119,9 +123,17 @@ class ModelDraftSession:
         noise = torch.from_numpy(uniforms.reshape(len(requests), longest, drafts))
         return noise.to(self.setting.device)
 
+    def _known(self, requests: Sequence[Request]) -> list[list[int]]:
+        """The committed tokens, as far as the draft's vocabulary goes."""
+        sequences = [request.sequence for request in requests]
+        last = self.model.vocab_size - 1
+        if last + 1 >= self.setting.width:
+            return sequences
+        return [[min(token, last) for token in sequence] for sequence in sequences]
+
     def _catch_up(self, requests: Sequence[Request]) -> Tensor:
         """Feed the committed tokens that the cache lacks; logits of the last one, [B, width]."""
-        sequences = [request.sequence for request in requests]
+        sequences = self._known(requests)
         totals = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
         if int((totals - self.cache.lengths).max()) > CATCH_UP:
             self.model.read(self.cache, [sequence[:-1] for sequence in sequences])

@@ -22,7 +22,7 @@ All derived here, from: Hu et al. 2025 (the one-position optimum), Border 1991 a
 from theory.marks.clipping import clip_levels, clipped, shortfall
 from theory.marks.coupling import Coupling, curtain, mix, repaired
 from theory.marks.entropy import entropic
-from theory.marks.labels import Cells, cells
+from theory.marks.labels import Cells, cells, cells_between
 from theory.marks.splitting import Split, split
 from theory.marks.winner import Node, Scheme, WinnerLaw
 
@@ -34,6 +34,7 @@ __all__ = [
     "Split",
     "WinnerLaw",
     "cells",
+    "cells_between",
     "clip_levels",
     "clipped",
     "curtain",

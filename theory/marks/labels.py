@@ -72,6 +72,15 @@ def cells(num_drafts: int, count: int, field: Field | str = FLOAT) -> Cells:
         edges = np.linspace(0.0, 1.0, count + 1) ** (2 / num_drafts)
     else:
         raise ValueError("labels are compared with numbers; use field='exact' or 'float'")
+    return cells_between(num_drafts, edges)
+
+
+def cells_between(num_drafts: int, edges: Array) -> Cells:
+    """The cells with the given edges, ascending from 0 to 1.
+
+    A winner law G is attained without any loss by cells whose edges are the draft masses of the
+    sets {G/Q <= t}: the labels then allow exactly what a continuous mark allows.
+    """
     values = [_power_slope(low, high, num_drafts) for low, high in pairwise(edges)]
     return Cells(num_drafts, edges, np.diff(edges), np.array(values, dtype=edges.dtype))
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def critical_value(df: int, level: float = LEVEL) -> float:
     return float(stats.chi2.isf(level, df))
 
 
-def power(law: Law, alternative: Law, n: int, level: float = LEVEL) -> float:
+def power_against(law: Law, alternative: Law, n: int, level: float = LEVEL) -> float:
     """Probability that ``n`` samples of the alternative are rejected (non-central chi-square).
 
     An alternative with strings of probability zero is counted as found only with the chance that
@@ -116,6 +117,7 @@ def sample_size(law: Law, alternative: Law, level: float = LEVEL, power: float =
         n = min(enough, 2 * n)
 
 
+@cache
 def needed_ncp(df: int, level: float = LEVEL, power: float = POWER) -> float:
     """Non-centrality at which a chi-square test of ``level`` has the given power.
 

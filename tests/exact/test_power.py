@@ -28,7 +28,7 @@ from theory.power import (
     noncentrality,
     passes_any,
     pearson_mean,
-    power,
+    power_against,
     power_at,
     same_string,
     sample_size,
@@ -52,7 +52,7 @@ def test_two_percent_fault() -> None:
     assert abs(critical_value(2, 1e-6) - 27.631021115928547) < 1e-9
     assert abs(noncentrality(law, faulty) - 0.0021333333333333334) < 1e-12
     assert abs(sample_size(law, faulty, 1e-6, 0.99) - 26390.539257479675) < 1e-6
-    assert abs(power(law, faulty, 2000, 1e-6) - 0.0011729632941939528) < 1e-12
+    assert abs(power_against(law, faulty, 2000, 1e-6) - 0.0011729632941939528) < 1e-12
     as_arrays = [list(law.values()), list(faulty.values())]
     assert sample_size(*as_arrays, 1e-6, 0.99) == sample_size(law, faulty, 1e-6, 0.99)
 
@@ -63,7 +63,7 @@ def test_five_percent_fault_is_a_negative_control() -> None:
     assert distance(EXACT_LAW, faulty) == F(1, 20)  # type: ignore[arg-type]
     assert 2 + n * noncentrality(EXACT_LAW, faulty) == F(479, 2)
     assert pearson_mean(EXACT_LAW, faulty, n) == F(239413125, 10**6)
-    assert power(EXACT_LAW, faulty, n, 1e-6) > 1 - 1e-12
+    assert power_against(EXACT_LAW, faulty, n, 1e-6) > 1 - 1e-12
     floats = [{x: float(value) for x, value in law.items()} for law in (EXACT_LAW, faulty)]
     assert abs(pearson_mean(*floats, n) - 239.413125) < 1e-9
 
@@ -138,15 +138,15 @@ def test_detectable_tv_is_detectable(weights: list[int], data: st.DataObject) ->
     assert noncentrality(law, faulty) >= 4 * gap**2
     if gap == 0:
         return
-    assert power(law, faulty, math.ceil(sample_size(law, faulty))) >= 0.999 * (1 - 1e-12)
+    assert power_against(law, faulty, math.ceil(sample_size(law, faulty))) >= 0.999 * (1 - 1e-12)
     p = np.array([float(mass) for mass in law.values()])
     n = math.ceil(needed_ncp(len(p) - 1) / (4 * float(gap) ** 2))
     found = detectable_tv(n, int(merge(p, n).max()), hidden=hidden_mass(p, n))
-    assert gap < found or power(law, faulty, n) >= 0.999 * (1 - 1e-12)
+    assert gap < found or power_against(law, faulty, n) >= 0.999 * (1 - 1e-12)
     unmerged = math.ceil(max(n, 5 / p.min() + 1))
     assert hidden_mass(p, unmerged) == 0
     assert detectable_tv(unmerged, len(p) - 1) <= gap
-    assert power(law, faulty, unmerged) >= 0.999 * (1 - 1e-12)
+    assert power_against(law, faulty, unmerged) >= 0.999 * (1 - 1e-12)
 
 
 def test_merging_hides_faults() -> None:
@@ -154,7 +154,7 @@ def test_merging_hides_faults() -> None:
     law, faulty = [1 / 15, 1 / 15, 13 / 15], [1 / 12, 5 / 6, 1 / 12]
     bins = np.array([1 / 15, 14 / 15])
     assert merge(np.array(law), 37).tolist() == [0, 0, 0]
-    assert power(law, faulty, 37) == 1e-9
+    assert power_against(law, faulty, 37) == 1e-9
     assert detectable_tv(37, 0) == 1
     assert hidden_mass(np.array(law), 37) == pytest.approx(1)
     assert hidden_mass(bins, 100) == 0
@@ -170,14 +170,14 @@ def test_sample_size_takes_merging_into_account() -> None:
     moved[34:] -= rare / 4
     n = sample_size(law, moved)
     assert merge(law, math.ceil(n)).max() == law.size - 1  # no smaller sample sees the fault
-    assert power(law, moved, math.ceil(n) // 20) < 1e-3
+    assert power_against(law, moved, math.ceil(n) // 20) < 1e-3
     lifted = law.copy()
     lifted[2:] *= 3
     lifted[0] -= 128 * rare
     n = sample_size(law, lifted)
     assert merge(law, math.ceil(n)).max() < law.size - 1
-    assert power(law, lifted, math.ceil(n)) >= 0.999
-    assert power(law, lifted, int(0.9 * n)) < 0.999
+    assert power_against(law, lifted, math.ceil(n)) >= 0.999
+    assert power_against(law, lifted, int(0.9 * n)) < 0.999
 
 
 def test_merged_bins_are_large_enough() -> None:
@@ -193,7 +193,7 @@ def test_merged_bins_are_large_enough() -> None:
 def test_unreachable_strings_are_found_by_sight() -> None:
     law, outside = {0: F(1), 1: F(0)}, {0: F(9, 10), 1: F(1, 10)}
     assert noncentrality(law, outside) == math.inf
-    assert power(law, outside, 10) == pytest.approx(1 - 0.9**10)
+    assert power_against(law, outside, 10) == pytest.approx(1 - 0.9**10)
     n = sample_size(law, outside, power=0.99)
     assert 0.9**n == pytest.approx(0.01)
     assert sample_size({0: F(1)}, {1: F(1)}) == 1
@@ -249,9 +249,9 @@ def test_a_faulty_block_rule_needs_the_joint_law() -> None:
         (lambda: critical_value(2, 0.0), "level is 0.0"),
         (lambda: needed_ncp(0), "df=0"),
         (lambda: needed_ncp(3, 0.5, 0.4), "power=0.4"),
-        (lambda: power({0: 1}, [1.0], 5), "both as mappings"),
-        (lambda: power([0.5, 0.5], [1.0], 5), "shapes differ"),
-        (lambda: power([0.5, 0.6], [0.5, 0.5], 5), "sums to 1.1"),
+        (lambda: power_against({0: 1}, [1.0], 5), "both as mappings"),
+        (lambda: power_against([0.5, 0.5], [1.0], 5), "shapes differ"),
+        (lambda: power_against([0.5, 0.6], [0.5, 0.5], 5), "sums to 1.1"),
     ],
 )
 def test_errors_name_the_value(call, message: str) -> None:  # type: ignore[no-untyped-def]

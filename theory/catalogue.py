@@ -227,6 +227,24 @@ VERIFIERS: tuple[Verifier, ...] = (
 )
 
 
+@dataclass(frozen=True)
+class Drafter:
+    """One source of drafts; it lives in ``gpu_runtime/drafters/<name>.py``."""
+
+    name: str
+    summary: str
+    paper: str
+
+
+DRAFTERS: tuple[Drafter, ...] = (
+    Drafter(
+        "model",
+        "a smaller language model draws K i.i.d. drafts",
+        "Leviathan et al. 2023 (2211.17192)",
+    ),
+)
+
+
 def lookup(name: str, known: tuple[str, ...], what: str) -> str:
     """``name`` if it is known.
 

@@ -7,10 +7,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from papers_check.numbers import Json, dumps
-from theory.catalogue import VERIFIERS
+from theory.catalogue import DRAFTERS, VERIFIERS
+from theory.windows import WINDOWS
 
 
-def entries() -> list[Json]:
+def verifiers() -> list[Json]:
     """The catalogue's verifiers as plain objects."""
     return [
         {
@@ -28,24 +29,48 @@ def entries() -> list[Json]:
     ]
 
 
+def windows() -> list[Json]:
+    """The catalogue's windows as plain objects."""
+    return [
+        {"name": entry.name, "summary": entry.summary, "paper": entry.paper, "faces": entry.faces}
+        for entry in WINDOWS
+    ]
+
+
+def drafters() -> list[Json]:
+    """The catalogue's drafters as plain objects."""
+    return [{**vars(entry)} for entry in DRAFTERS]
+
+
 def list_algorithms(*, json: bool = False) -> None:
     """List every algorithm: its kind, its paper, and where each of its faces lives.
 
     Parameters
     ----------
     json:
-        Print JSON instead of a table.
+        Print JSON instead of tables.
     """
     if json:
-        print(dumps({"verifiers": entries()}))
+        listed = {"verifiers": verifiers(), "drafters": drafters(), "windows": windows()}
+        print(dumps(listed))
         return
+    console = Console()
     table = Table("verifier", "kind", "drafts", "faces", "what it does, and where it comes from")
-    for entry in entries():
+    for entry in verifiers():
         table.add_row(
             entry["name"],
             entry["kind"] + (", carry" if entry["stateful"] else ""),
-            entry["drafts"],
+            entry["drafts"].replace("_", " "),
             ", ".join(entry["faces"]),
-            f"{escape(entry['summary'])}\n[dim]{escape(entry['paper'])}[/dim]",
+            _described(entry),
         )
-    Console().print(table)
+    console.print(table)
+    for what, listed in (("window", windows()), ("drafter", drafters())):
+        table = Table(what, "what it does, and where it comes from")
+        for entry in listed:
+            table.add_row(entry["name"], _described(entry))
+        console.print(table)
+
+
+def _described(entry: Json) -> str:
+    return f"{escape(entry['summary'])}\n[dim]{escape(entry['paper'])}[/dim]"

@@ -12,7 +12,7 @@ from rich.table import Table
 from papers_check.numbers import Json, dumps, show, with_floats
 from papers_check.pictures import bars
 from theory.models import load_model
-from theory.windows import WINDOWS, Costs, Ladder, ladder, load_rule
+from theory.windows import Costs, Ladder, ladder, load_rule
 
 
 def window(
@@ -83,11 +83,6 @@ def window(
     console.print(table)
     share = 100 * float(result.reachable)
     console.print(f"reachable without foresight: {share:.1f} % of the way from fixed to oracle")
-
-
-def window_entries() -> list[Json]:
-    """The catalogue's windows as plain objects, for ``specproof list``."""
-    return [{**vars(entry)} for entry in WINDOWS]
 
 
 def _steps(result: Ladder) -> list[tuple[str, Any]]:

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from theory.catalogue import lookup
@@ -45,9 +46,10 @@ class WindowEntry:
     def faces(self) -> dict[str, str]:
         """The modules that implement it, by layer."""
         faces = {"theory": f"theory.windows.{self.name}"}
-        if find_spec("gpu_runtime") and find_spec("gpu_runtime.windows"):
-            runtime = f"gpu_runtime.windows.{self.name}"
-            faces |= {"runtime": runtime} if find_spec(runtime) else {}
+        package = find_spec("gpu_runtime")  # its modules are looked up as files: they need torch
+        for folder in (package and package.submodule_search_locations) or ():
+            if (Path(folder) / "windows" / f"{self.name}.py").is_file():
+                faces["runtime"] = f"gpu_runtime.windows.{self.name}"
         return faces
 
 

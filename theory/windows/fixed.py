@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from theory.models import Prefix, Rows
 from theory.windows.rule import Rule
 
@@ -19,3 +21,14 @@ def rule(gamma: int) -> Rule:
         return len(path) >= gamma
 
     return stop
+
+
+def scheduled(batch: int, schedule: Sequence[tuple[int, int, int]], maximum: int) -> int:
+    """The window for a batch size, from ranges ``(first size, last size, gamma)``.
+
+    ``maximum`` bounds every entry, and holds for sizes outside all ranges.
+    """
+    for first, last, gamma in schedule:
+        if first <= batch <= last:
+            return min(gamma, maximum)
+    return maximum

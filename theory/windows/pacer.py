@@ -16,8 +16,10 @@ expectation and alpha^k for the survival, this is PACER's rule with
     threshold lambda (c + d + e/b) ,   growth alpha^(-b) :
 
 multiplicative growth is the first-order form of optimal stopping (``theory.windows.optimal``
-uses the running survival itself). A ceiling below 1 keeps the grown threshold from ending every
-round after a fixed number of blocks.
+uses the running survival itself). These values ask, of a block already drafted, whether it
+was worth it, so the window runs one block past the first-order rule; asking about the *next* block
+takes one more factor of growth in the first threshold. A ceiling below 1 keeps the grown threshold
+from ending every round after a fixed number of blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from theory.fields import Number, field_of
+from theory.fields import Number
 from theory.models import Prefix, Rows
 from theory.windows.costs import Costs
 from theory.windows.estimators import Estimator, true_acceptance
@@ -62,7 +64,7 @@ def rule(
         if blocks == 0 or rest:
             return False
         estimates = acceptance(path, draft)[-block:]
-        mean = sum(estimates, start=field_of(estimates[0]).zero) / block
+        mean = sum(estimates[1:], start=estimates[0]) / block
         return below(mean, grown(first, factor, most, blocks))
 
     return stop

@@ -50,4 +50,5 @@ def probability(value: Number, name: str) -> Fraction:
 
 def below(value: Number, limit: Fraction) -> bool:
     """``value < limit`` in the field of ``value``."""
-    return bool(value < field_of(value).number(limit))
+    field = field_of(value)
+    return bool(field.number(value) < field.number(limit))

@@ -128,6 +128,14 @@ VERIFIERS: tuple[Verifier, ...] = (
         "derived here from Sun et al. 2024 (2403.10444), appendix",
     ),
     Verifier(
+        "optimal_transport",
+        "lossless",
+        "iid",
+        False,
+        "select a survivor by labels so that each position accepts alpha*, the most there is",
+        "value: Khisti et al. 2024 (2410.18234), Hu et al. 2025 (2502.18779); sampler derived here",
+    ),
+    Verifier(
         "max_ratio_block",
         "lossless",
         "iid",

@@ -1,0 +1,96 @@
+"""``bounds``: how long a round can be on a pair of models, whatever the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from theory.fields import EXACT, Field, Number
+from theory.models import MarkovModel, Model, RowTree, check_pair, load_model
+from theory.transport.certificates import block_optimum
+from theory.transport.one_position import optimum
+from theory.transport.tree_bounds import cic_value, level_wise, marginal
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Optima and bounds of E[tau] for K i.i.d. drafts of gamma tokens.
+
+    ``cic <= block_optimum <= level_wise <= marginal`` and ``stateless_optimum <= block_optimum``,
+    with equality of the first four for one draft.
+
+    Attributes:
+        alpha_star: the largest acceptance probability of the first position.
+        block_optimum: the largest E[tau] of any lossless rule.
+        stateless_optimum: the largest of the rules that never change later targets.
+        cic: the value claimed for SpecTr-GBV, attainable.
+        level_wise: sum of the one-position optima of whole strings, level by level.
+        marginal: sum over strings of min(P, chance that it is drafted).
+        certificates: proofs of the two optima, by name; ``theory.transport.check_certificate``
+            checks them. The optima above are the proved upper bounds; where the certificate's
+            ``lower`` equals its ``upper``, they are exact.
+    """
+
+    alpha_star: Number
+    block_optimum: Number
+    stateless_optimum: Number
+    cic: Number
+    level_wise: Number
+    marginal: Number
+    certificates: dict[str, dict[str, Any]]
+
+
+def bounds(
+    target: Any, draft: Any, gamma: int = 1, num_drafts: int = 2, field: Field | str = EXACT
+) -> Bounds:
+    """All bounds for a pair of models.
+
+    Args:
+        target, draft: models, or anything ``load_model`` reads (a bare row, a file, parsed JSON).
+        gamma: draft length of a round.
+        num_drafts: K i.i.d. drafts a round.
+        field: ``"exact"`` or ``"float"``, for models given as rows.
+
+    Returns:
+        Fractions for exact models, floats for float ones (whose certificates are about their rows
+        rounded to multiples of 2^-48).
+
+    Raises:
+        ValueError: gamma or K below 1, models that do not match, or too many strings.
+    """
+    if gamma < 1:
+        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
+    if num_drafts < 1:
+        raise ValueError(f"num_drafts {num_drafts} drafts nothing; use 1 or more")
+    p_model, q_model = _model(target, field, "target"), _model(draft, field, "draft")
+    check_pair(p_model, q_model)
+    p, q = RowTree.of(p_model, gamma), RowTree.of(q_model, gamma)
+    free = block_optimum(p, q, num_drafts)
+    stateless = block_optimum(p, q, num_drafts, stateless=True)
+    public = p_model.field.public
+    exact = p_model.field is EXACT
+    return Bounds(
+        alpha_star=public(optimum(p.levels[0][0], q.levels[0][0], num_drafts)),
+        block_optimum=free.upper if exact else float(free.upper),
+        stateless_optimum=stateless.upper if exact else float(stateless.upper),
+        cic=public(cic_value(p, q, num_drafts)),
+        level_wise=public(level_wise(p, q, num_drafts)),
+        marginal=public(marginal(p, q, num_drafts)),
+        certificates={
+            "block_optimum": free.certificate,
+            "stateless_optimum": stateless.certificate,
+        },
+    )
+
+
+def _model(source: Any, field: Field | str, role: str) -> Model:
+    if hasattr(source, "row") and hasattr(source, "vocab"):
+        return source  # type: ignore[no-any-return]
+    try:
+        if isinstance(source, (str, Path, Mapping)):
+            return load_model(source, field)
+        return MarkovModel(source, field=field)
+    except ValueError as error:
+        raise ValueError(f"{role}: {error}") from error

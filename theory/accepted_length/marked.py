@@ -24,7 +24,7 @@ def marked_block(
     q_tree: RowTree,
     gamma: int,
     num_drafts: int,
-    cells: int = 6,
+    cells: int = 8,
     coupling: str | Coupling = "mix",
     histogram: bool = True,
 ) -> Number:
@@ -42,7 +42,7 @@ def marked_greedy_block(
     q_tree: RowTree,
     gamma: int,
     num_drafts: int,
-    cells: int = 6,
+    cells: int = 8,
     coupling: str | Coupling = "mix",
     histogram: bool = True,
 ) -> Number:

@@ -12,6 +12,7 @@ tokens:
 * ``clipping``: the best multipliers at a node, two scalars away from p/q;
 * ``coupling``, ``entropy``: label laws that have these multipliers as means;
 * ``splitting``: the split of a node's label law among V tokens, one histogram pass;
+* ``scheme``: the choice of cells and couplings, as one value;
 * ``winner``: label laws along paths, and the winner's rows;
 * ``table``: how close to the optimum it comes.
 
@@ -23,8 +24,9 @@ from theory.marks.clipping import clip_levels, clipped, shortfall
 from theory.marks.coupling import Coupling, curtain, mix, repaired
 from theory.marks.entropy import entropic
 from theory.marks.labels import Cells, cells, cells_between
+from theory.marks.scheme import Node, Scheme
 from theory.marks.splitting import Split, split
-from theory.marks.winner import Node, Scheme, WinnerLaw
+from theory.marks.winner import WinnerLaw, winner_law
 
 __all__ = [
     "Cells",
@@ -43,4 +45,5 @@ __all__ = [
     "repaired",
     "shortfall",
     "split",
+    "winner_law",
 ]

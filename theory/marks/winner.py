@@ -22,85 +22,15 @@ ratio of target to winner, clipped or not, is demand(v)/T(v). Derived here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from theory.effects import Effects
-from theory.fields import EXACT, Array, Field, Number, divide, is_zero, minimum
-from theory.marks.coupling import Coupling, mix
-from theory.marks.entropy import entropic
-from theory.marks.labels import Cells, cells
-from theory.marks.splitting import Split, split
+from theory.fields import Array, Number, is_zero, minimum
+from theory.marks.scheme import Node, Scheme
+from theory.marks.splitting import Split
 from theory.models import Prefix, Rows
-
-COUPLINGS: dict[str, tuple[Coupling, Coupling]] = {
-    "mix": (mix, mix),
-    "entropic": (entropic, entropic),
-    "entmix": (entropic, mix),
-}
-"""By name: the coupling at levels with a future, and at the last level."""
-
-
-class Node(NamedTuple):
-    """What a node hands to its children: its demand and its label law."""
-
-    demand: Number
-    marks: tuple[Number, ...]
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """How label laws are split: everything about marks that is not a probability of the models.
-
-    Attributes:
-        cells: the labels.
-        inner, last: coupling at levels with a future, and at the last level of a block.
-        histogram: see ``theory.marks.splitting``.
-    """
-
-    cells: Cells
-    inner: Coupling
-    last: Coupling
-    histogram: bool = True
-
-    @staticmethod
-    def of(
-        num_drafts: int,
-        count: int,
-        field: Field = EXACT,
-        coupling: str | Coupling = "mix",
-        histogram: bool = True,
-    ) -> Scheme:
-        """A scheme from the parameters of the verifiers.
-
-        Raises:
-            ValueError: unknown coupling, an iterative coupling over rationals, no cells.
-        """
-        if isinstance(coupling, str):
-            if coupling not in COUPLINGS:
-                raise ValueError(f"unknown coupling {coupling!r}; choose one of {[*COUPLINGS]}")
-            if field is EXACT and coupling != "mix":
-                raise ValueError(
-                    f"coupling {coupling!r} iterates in floats; use 'mix' for rationals"
-                )
-            inner, last = COUPLINGS[coupling]
-        else:
-            inner = last = coupling
-        return Scheme(cells(num_drafts, count, field), inner, last, histogram)
-
-    @property
-    def start(self) -> Node:
-        """The node at the start of a block: all of the target, labels as they come."""
-        return Node(self.cells.masses.sum(), tuple(self.cells.masses))
-
-    def split(self, demand: Array, p: Array, q: Array, marks: Array, last: bool) -> Split:
-        """The split at nodes of the given demands [...], rows [..., V] and label laws [..., B]."""
-        wishes = divide(demand[..., None] * p, q)
-        coupling = self.last if last else self.inner
-        return split(wishes, q, marks, self.cells, coupling, self.histogram)
 
 
 class WinnerLaw:
@@ -125,8 +55,8 @@ class WinnerLaw:
     ) -> None:
         self._target, self._draft, self._scheme = target, draft, scheme
         self._depth, self._capped = depth, capped
-        self.start = start or scheme.start
-        self._nodes: dict[Prefix, Node | None] = {(): self.start}
+        self._nodes: dict[Prefix, Node | None] = {(): start or scheme.start}
+        self._splits: dict[Prefix, Split] = {}
 
     def node(self, path: Prefix) -> Node | None:
         """Demand and label law after ``path``; None where the draft never goes."""
@@ -145,9 +75,11 @@ class WinnerLaw:
         return Node(demand, tuple(shares.laws(np.array([x]))[0]))
 
     def _split(self, path: Prefix, node: Node) -> Split:
-        last = len(path) == self._depth - 1
-        p, q = tuple(self._target(path)), tuple(self._draft(path))
-        return _split_rows(self._scheme, node, p, q, last)
+        if path not in self._splits:
+            last = len(path) == self._depth - 1
+            p, q = tuple(self._target(path)), tuple(self._draft(path))
+            self._splits[path] = _split_rows(self._scheme, node, p, q, last)
+        return self._splits[path]
 
     def offer(self, path: Prefix) -> Array | None:
         """q(x) T(vx), the winner's row times T(v); None where the draft never goes."""
@@ -179,11 +111,24 @@ class WinnerLaw:
         return np.array(node.marks, dtype=self._scheme.cells.masses.dtype)
 
 
+@lru_cache(maxsize=64)
+def winner_law(
+    target: Rows,
+    draft: Rows,
+    scheme: Scheme,
+    depth: int,
+    capped: bool,
+    start: Node | None = None,
+) -> WinnerLaw:
+    """A :class:`WinnerLaw`, kept for the runs by which enumeration replays a round."""
+    return WinnerLaw(target, draft, scheme, depth, capped, start)
+
+
 @lru_cache(maxsize=4096)
 def _split_rows(
     scheme: Scheme, node: Node, p: tuple[Number, ...], q: tuple[Number, ...], last: bool
 ) -> Split:
-    """Splits are pure, and enumeration asks for the same ones over and over."""
+    """The split at one node, kept for the other prefixes with the same rows."""
     kind = scheme.cells.masses.dtype
     demand, rows = np.array(node.demand, kind), (np.array(p, kind), np.array(q, kind))
     return scheme.split(demand, *rows, np.array(node.marks, kind), last)

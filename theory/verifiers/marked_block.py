@@ -19,7 +19,7 @@ winner (i = gamma..1, the first success wins); ``K + gamma`` for the emitted tok
 from __future__ import annotations
 
 from theory.effects import Effects
-from theory.marks import Coupling, Scheme, WinnerLaw
+from theory.marks import Coupling, Scheme, winner_law
 from theory.models import Prefix, Rows
 from theory.verifiers.block import judge
 from theory.verifiers.common import Carry, Round
@@ -46,7 +46,7 @@ def program(
     draft: Rows,
     drafts: tuple[Prefix, ...],
     carry: Carry = (),
-    cells: int = 6,
+    cells: int = 8,
     coupling: str | Coupling = "mix",
     histogram: bool = True,
 ) -> Round:
@@ -56,7 +56,7 @@ def program(
         ValueError: unknown coupling, drafts of unequal length under ``entmix``.
     """
     scheme = Scheme.of(len(drafts), cells, fx.field, coupling, histogram)
-    law = WinnerLaw(target, draft, scheme, block_depth(scheme, drafts), capped=True)
+    law = winner_law(target, draft, scheme, block_depth(scheme, drafts), capped=True)
     winner = law.choose(fx, drafts)
     tau, rest = judge(fx, target, law.row, winner, len(drafts))
     return Round(tau, (*winner[:tau], fx.choose(rest, len(drafts) + len(winner))))

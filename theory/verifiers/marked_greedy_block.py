@@ -20,12 +20,12 @@ Params and slots: as ``theory.verifiers.marked_block``; windows must be fixed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from theory.effects import Effects
 from theory.fields import Array
 from theory.laws import residual
-from theory.marks import Coupling, Node, Scheme, WinnerLaw
+from theory.marks import Coupling, Node, Scheme, WinnerLaw, winner_law
 from theory.models import Prefix, Rows
 from theory.verifiers.common import Carry, Round
 from theory.verifiers.greedy_block import judge
@@ -46,14 +46,15 @@ class Layer:
     left: int
 
 
-def winner_law(layer: Layer, target: Rows, draft: Rows, scheme: Scheme) -> WinnerLaw:
+def block_law(layer: Layer, target: Rows, draft: Rows, scheme: Scheme) -> WinnerLaw:
     """The law that the layer's block was judged against, below the committed prefix."""
-    return WinnerLaw(target, draft, scheme, layer.left, capped=False, start=layer.node)
+    return winner_law(target, draft, scheme, layer.left, capped=False, start=layer.node)
 
 
+@lru_cache(maxsize=64)
 def under(layer: Layer, target: Rows, draft: Rows, scheme: Scheme) -> Rows:
     """The rows that a layer leaves of the target: norm((P - G)_+) at its ``left`` levels."""
-    law = winner_law(layer, target, draft, scheme)
+    law = block_law(layer, target, draft, scheme)
 
     @cache
     def row(path: Prefix) -> Array:
@@ -78,7 +79,7 @@ def advance(
     kept = []
     for layer in layers:
         if layer.left > len(tokens):
-            node = winner_law(layer, target, draft, scheme).node(tokens)
+            node = block_law(layer, target, draft, scheme).node(tokens)
             kept += [] if node is None else [Layer(node, layer.left - len(tokens))]
         target = under(layer, target, draft, scheme)  # the next layer was measured with this one
     return tuple(kept)
@@ -90,7 +91,7 @@ def program(
     draft: Rows,
     drafts: tuple[Prefix, ...],
     carry: Carry = (),
-    cells: int = 6,
+    cells: int = 8,
     coupling: str | Coupling = "mix",
     histogram: bool = True,
 ) -> Round:
@@ -103,7 +104,7 @@ def program(
     scheme = Scheme.of(len(drafts), cells, fx.field, coupling, histogram)
     gamma = block_depth(scheme, drafts)
     current = modified_target(target, draft, scheme, layers)
-    law = WinnerLaw(current, draft, scheme, gamma, capped=False)
+    law = winner_law(current, draft, scheme, gamma, capped=False)
     winner = law.choose(fx, drafts)
     kept = winner[: judge(fx, current, law.row, winner, len(drafts))]
     if len(kept) < gamma:

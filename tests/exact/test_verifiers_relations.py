@@ -19,11 +19,11 @@ from theory.accepted_length.rounds import tokens_after
 from theory.effects import Effects, Tape
 from theory.fields import Array, is_zero, minimum, to_fraction
 from theory.generation import autoregressive, distance, generate
-from theory.laws import overlap, residual
+from theory.laws import as_row, overlap, residual
 from theory.models import Model, Prefix, Rows, RowTree, rows_after
 from theory.random_models import random_tables
 from theory.verifiers.common import Carry, Round, load_program
-from theory.verifiers.kseq import position
+from theory.verifiers.kseq import accepted_once, gain, position, smallest_rho
 from theory.verifiers.max_ratio_block import ranked, selected_law
 
 F = Fraction
@@ -154,6 +154,24 @@ def test_selected_law(seed: int, count: int) -> None:
     for drawn in product(order, repeat=count):
         law[max(drawn, key=order.index)] += np.prod([q[x] for x in drawn])
     assert list(selected_law(p, q, count)) == list(law)
+
+
+def test_rho_of_kseq() -> None:
+    """p = (1/2, 1/2), q = (1, 0), two drafts: rho = 2 is valid, 1 is not, 1 + 1/sqrt(2) is best."""
+    p, q = as_row("1/2,1/2"), as_row("1,0")
+
+    def residue(rho: int) -> list[Fraction]:
+        beta = accepted_once(p, q, rho)
+        return [to_fraction(x) for x in p - minimum(q, p / rho) * gain(beta, 2)]
+
+    beta = to_fraction(accepted_once(p, q, 2))
+    assert (beta, 1 - (1 - beta) ** 2) == (F(1, 4), F(7, 16))
+    assert [x / sum(residue(2)) for x in residue(2)] == [F(1, 9), F(8, 9)]
+    assert residue(1) == [F(-1, 4), F(1, 2)]
+    best = float(to_fraction(smallest_rho(p, q, 2)))
+    assert best == pytest.approx(1 + 0.5**0.5, abs=1e-14)
+    assert best >= 1 + 0.5**0.5 - 1e-15
+    assert float(analyse("1/2,1/2", "1,0", "kseq", 1, 2).expected_accepted) == pytest.approx(0.5)
 
 
 def max_ratio_position(p: Array, q: Array, drafts: list[int], fx: Effects) -> tuple[int, bool]:

@@ -20,6 +20,7 @@ from theory.generation import Decoder, autoregressive, distance, generate
 from theory.laws import as_row, overlap, residual
 from theory.models import Prefix, Rows, RowTree
 from theory.random_models import random_tables
+from theory.transport.one_position import alpha_star
 from theory.verifiers.common import Carry, Program, Round, load_program
 
 F = Fraction
@@ -48,6 +49,7 @@ def test_two_siblings(replacement: bool, kept: Fraction) -> None:
     tree_rule = analyse(TARGET, DRAFT, "traversal", 1, 2, replacement=replacement)
     assert tree_rule.accepted_law == a.accepted_law
     assert tree_rule.output_law == a.output_law
+    assert F(11, 25) < alpha_star(TARGET, DRAFT, 2) == F(23, 50)  # the best for i.i.d. drafts
 
 
 def test_stale_draft_law_without_replacement() -> None:

@@ -4,6 +4,10 @@
 keeps a prefix passing through that string. Each closed form below sums it over a *row tree*
 (``theory.models.RowTree``), in rationals or floats; ``theory.generation`` enumerates the same
 number from the programs, and tests hold the two together.
+
+Beyond row trees: ``markov`` (E[tau] on Markov models, gamma in the hundreds), ``calls`` (E[T_N],
+expected calls for N tokens, and the long-run rate), ``rounds`` (tokens after so many rounds of any
+rule), ``plug_in`` (what the i.i.d. formula gets wrong, by the mean it is fed).
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ VERIFIERS: tuple[Verifier, ...] = (
         False,
         "each draft draws a label along its path, the highest wins and is block verified",
         "derived here (theory.marks)",
-        {"cells": 6, "coupling": "mix", "histogram": True},
+        {"cells": 8, "coupling": "mix", "histogram": True},
     ),
     Verifier(
         "marked_greedy_block",
@@ -230,7 +230,7 @@ VERIFIERS: tuple[Verifier, ...] = (
         True,
         "as marked_block, but the winner is judged by greedy block verification",
         "derived here (theory.marks)",
-        {"cells": 6, "coupling": "mix", "histogram": True},
+        {"cells": 8, "coupling": "mix", "histogram": True},
     ),
 )
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from theory import clip
 from theory.fields import EXACT, Array, minimum, to_fraction
 from theory.laws import as_row, kl, mixture, normalise, overlap, total_variation
-from theory.pareto import Point, undominated
+from theory.pareto import Point, survey, undominated
 from theory.pareto import many_contexts as many
 from theory.pareto import one_context as one
 from theory.pareto.divergences import DIVERGENCES, chi2, measure
@@ -217,6 +217,18 @@ def test_sweeps_and_the_best_curve() -> None:
     )
 
 
+def test_survey_at_one_context() -> None:
+    best, *rules = survey.at_one_context(P, Q, 4)
+    assert [curve.rule for curve in rules] == [curve.label for curve in survey.CURVES]
+    for curve in rules:
+        for point in curve.points:
+            assert point.quality >= one.least_bias(P, Q, point.acceptance)
+        name = curve.rule
+        if not name.startswith("typical") and name != "lenience, target":
+            assert curve.points[0].quality == 0
+    assert best.points[0].quality == 0
+
+
 def test_undominated_points() -> None:
     points = [Point(F(a), F(b), None, "r") for a, b in [(1, 5), (2, 5), (2, 7), (3, 9), (3, 8)]]
     assert [(p.acceptance, p.quality) for p in undominated(points, "acceptance", "tv")] == [
@@ -353,9 +365,25 @@ def test_a_better_draft_raises_reward_and_acceptance_together() -> None:
     ]
 
 
-def test_reward_frontier_is_best() -> None:
+def test_least_harm_per_acceptance_goes_first() -> None:
+    """The second context does more harm in all (1/16 against 1/20), but less for what it gains."""
+    half, sure = EXACT.number("1/2"), as_row("1,0")
+    contexts = [
+        many.Context(half, sure, as_row("9/10,1/10")),
+        many.Context(half, sure, as_row("1/2,1/2")),
+    ]
+    curve = many.reward_frontier(contexts, [EXACT.array([1, 0]), EXACT.array([1, "3/4"])])
+    assert [(to_fraction(p.acceptance), to_fraction(p.quality)) for p in curve.points] == [
+        (F(7, 10), F(1)),
+        (F(19, 20), F(15, 16)),
+        (F(1), F(71, 80)),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_reward_frontier_is_best(seed: int) -> None:
     """Against all weight maps on a grid."""
-    rng = np.random.default_rng(8)
+    rng = np.random.default_rng(seed)
     contexts = [
         many.Context(1 / 3, rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3))) for _ in range(3)
     ]

@@ -14,7 +14,7 @@ from theory.generation import autoregressive
 from theory.laws import as_row, kl, total_variation
 from theory.models import MarkovModel, Model, Prefix, RowTree, TableModel, prefixes
 from theory.pareto import calls as flow
-from theory.pareto import rounds, texts
+from theory.pareto import rounds, survey, texts
 from theory.pareto.texts import Texts, Weights
 
 F = Fraction
@@ -238,7 +238,7 @@ def test_classes_contain_each_other(seed: int) -> None:
     for price in ("1/20", "1/2"):
         values = []
         for kind in ("scalar", "box", "free"):
-            value, flows = rounds.best(t, 2, price, kind)  # type: ignore[arg-type]
+            value, flows = rounds.best(t, 2, price, kind)
             found = rounds.run(t, 2, flows)
             assert found.reward - EXACT.number(price) * found.calls == value
             values.append(value)
@@ -324,6 +324,22 @@ def test_calls_frontier() -> None:
         flow.solve(t, 2, "box", "tv", calls=0.9)
     with pytest.raises(ValueError, match="choose one of"):
         flow.solve(t, 2, "sphere", "tv")  # type: ignore[arg-type]
+
+
+def test_rules_by_calls_against_the_best_rules() -> None:
+    """No rule gets below the free class at its own number of calls; exact knobs cost TV 0."""
+    target, draft = exact_models(6, 2, 3)
+    t = Texts.of(target, draft, 3, lambda text: 0)
+    curves = {curve.rule: curve for curve in survey.by_calls(target, draft, 2, 3, 2)}
+    assert curves["ensemble"].points[0].quality == 0
+    for curve in curves.values():
+        for point in curve.points:
+            bound = flow.solve(t, 2, "free", "tv", calls=float(point.acceptance) + 1e-9)
+            assert float(point.quality) >= bound.distance - 1e-8
+    still = flow.static_frontier(t, 2, ["1", "1/2", "0"], "tv")
+    assert [(p.acceptance, p.quality) for p in still.points] == [
+        (p.acceptance, p.quality) for p in curves["ensemble"].points
+    ]
 
 
 # exactly lossless with fewer calls

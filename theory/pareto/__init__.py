@@ -3,7 +3,8 @@
 * ``one_context``: the slope-one TV frontier of all rules, the box, sweeps of the known rules;
 * ``many_contexts``: dynamic against static weights at fixed context weights;
 * ``texts``: whole texts as a decision process, DIVERSED's objective, the occupancy program;
-* ``calls``: the true cost, target calls, with the place in the block as part of the state.
+* ``rounds``, ``calls``: the true cost, target calls, with the place in the block in the state;
+* ``survey``: every relaxed rule on one picture.
 
 Results are :class:`Frontier` objects: points (acceptance or calls, quality, knob, rule).
 """

@@ -21,11 +21,11 @@ from typing import Literal
 
 import numpy as np
 
-from theory.fields import Array
+from theory.fields import Array, Number
 from theory.pareto.frontier import Frontier, Point
 from theory.pareto.linear import Program, Terms, scaled, value
-from theory.pareto.rounds import Flows, Kind, drafted
-from theory.pareto.texts import Goal, Texts, distance_terms
+from theory.pareto.rounds import Flows, Kind, drafted, run, weighted
+from theory.pareto.texts import Goal, Texts, distance_terms, static
 
 Objective = Literal["reward", "tv", "calls"]
 
@@ -189,6 +189,18 @@ def solve(
     return Solution(
         value(flow.calls, solution), value(reward, solution), float(gap), flow.flows(solution)
     )
+
+
+def static_frontier(
+    texts: Texts, gamma: int, weights: Iterable[Number | str], goal: Goal = "reward"
+) -> Frontier:
+    """The static ensemble against calls, exactly."""
+    points = []
+    for w in weights:
+        found = run(texts, gamma, weighted(texts, static(texts, w)))
+        quality = found.reward if goal == "reward" else found.distance
+        points.append(Point(found.calls, quality, w, "static"))
+    return Frontier("static", "calls", goal, tuple(points))
 
 
 def calls_frontier(

@@ -55,15 +55,11 @@ def list_algorithms(*, json: bool = False) -> None:
         print(dumps(listed))
         return
     console = Console()
-    table = Table("verifier", "kind", "drafts", "faces", "what it does, and where it comes from")
+    table = Table("verifier", "kind", "what it does, and where it comes from")
     for entry in verifiers():
-        table.add_row(
-            entry["name"],
-            entry["kind"] + (", carry" if entry["stateful"] else ""),
-            entry["drafts"].replace("_", " "),
-            ", ".join(entry["faces"]),
-            _described(entry),
-        )
+        kind = entry["kind"] + ("\nwith carry" if entry["stateful"] else "")
+        facts = f"drafts: {entry['drafts'].replace('_', ' ')}; faces: {', '.join(entry['faces'])}"
+        table.add_row(entry["name"], kind, f"{_described(entry)}\n[dim]{escape(facts)}[/dim]")
     console.print(table)
     for what, listed in (("window", windows()), ("drafter", drafters())):
         table = Table(what, "what it does, and where it comes from")

@@ -26,6 +26,7 @@ COMMANDS: dict[str, str] = {
     "check": "papers_check.commands.check:check",
     "list": "papers_check.commands.catalogue:list_algorithms",
     "exact": "papers_check.commands.exact:exact",
+    "bounds": "papers_check.commands.bounds:bounds",
     "window": "papers_check.commands.window:window",
     "pareto": "papers_check.commands.pareto:pareto",
     "decode": "papers_check.commands.decode:decode",

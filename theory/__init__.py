@@ -4,6 +4,7 @@ from theory.analysis import Analysis, analyse
 from theory.catalogue import VERIFIERS
 from theory.fields import EXACT, FLOAT, SYMBOLIC
 from theory.models import MarkovModel, RowTree, TableModel, load_model
+from theory.transport import bounds
 
 __all__ = [
     "EXACT",
@@ -15,5 +16,6 @@ __all__ = [
     "RowTree",
     "TableModel",
     "analyse",
+    "bounds",
     "load_model",
 ]

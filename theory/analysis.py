@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from theory import catalogue
@@ -13,7 +11,7 @@ from theory.accepted_length import CLOSED_FORMS, IidPrediction, expected_accepte
 from theory.drafting import Window, drafting_for, drawn_tokens, fixed
 from theory.fields import Field, Number
 from theory.generation import Decoder, GenerationLaw, autoregressive, distance, generate
-from theory.models import MarkovModel, Model, Prefix, RowTree, check_pair, load_model
+from theory.models import Prefix, RowTree, as_model, check_pair
 from theory.verifiers.common import load_program
 
 PATHS = 20_000_000
@@ -147,7 +145,7 @@ def analyse(
     unknown = set(params) - set(entry.params)
     if unknown:
         raise ValueError(f"{verifier!r} has no parameter {sorted(unknown)}; it has {entry.params}")
-    p, q = _as_model(target, field, "target"), _as_model(draft, field, "draft")
+    p, q = as_model(target, field, "target"), as_model(draft, field, "draft")
     check_pair(p, q)
     if isinstance(window, str) and window != "fixed":
         raise ValueError(f"unknown window {window!r}; use 'fixed' or a program of theory.windows")
@@ -165,14 +163,3 @@ def analyse(
     verify = load_program(verifier)
     decoder = Decoder(p, q, verify, program or fixed(gamma), num_drafts, merged, eos, drafting)
     return Analysis(entry, decoder, gamma, gamma + 1 if horizon is None else horizon)
-
-
-def _as_model(source: Any, field: Field | str, role: str) -> Model:
-    if hasattr(source, "row") and hasattr(source, "vocab"):
-        return source  # type: ignore[no-any-return]
-    try:
-        if isinstance(source, (str, Path, Mapping)):
-            return load_model(source, field)
-        return MarkovModel(source, field=field)
-    except ValueError as error:
-        raise ValueError(f"{role}: {error}") from error

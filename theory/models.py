@@ -250,6 +250,22 @@ def load_model(source: str | Path | Mapping[str, Any], field: Field | str = EXAC
     raise ValueError(f"model kind {kind!r} is unknown; use 'table' or 'markov'")
 
 
+def as_model(source: Any, field: Field | str, role: str) -> Model:
+    """``source`` if it is a model already, else what :func:`load_model` or a row makes of it.
+
+    Raises:
+        ValueError: not a model; the message begins with ``role`` ("target", "draft").
+    """
+    if hasattr(source, "row") and hasattr(source, "vocab"):
+        return source  # type: ignore[no-any-return]
+    try:
+        if isinstance(source, (str, Path, Mapping)):
+            return load_model(source, field)
+        return MarkovModel(source, field=field)
+    except ValueError as error:
+        raise ValueError(f"{role}: {error}") from error
+
+
 def prefixes(vocab: int, length: int) -> Sequence[Prefix]:
     """All prefixes of one length, in the row order of ``RowTree``."""
     return [tuple(int(t) for t in path) for path in np.ndindex(*(vocab,) * length)]

@@ -51,8 +51,7 @@ def list_algorithms(*, json: bool = False) -> None:
         Print JSON instead of tables.
     """
     if json:
-        listed = {"verifiers": verifiers(), "drafters": drafters(), "windows": windows()}
-        print(dumps(listed))
+        print(dumps({"verifiers": verifiers(), "drafters": drafters(), "windows": windows()}))
         return
     console = Console()
     table = Table("verifier", "kind", "what it does, and where it comes from")

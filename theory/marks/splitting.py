@@ -145,5 +145,5 @@ def _ranks(order: NDArray[np.intp], q: Array) -> Placement:
 
 def _check_sums(what: str, laws: Array, rounded: bool) -> None:
     error = np.max(abs(laws.sum(axis=-1) - 1))
-    if error > (SUM_TOLERANCE if rounded else 0):
+    if not error <= (SUM_TOLERANCE if rounded else 0):  # so that NaN fails
         raise ValueError(f"a {what} is off its sum 1 by {error}; divide it by its sum")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from theory.fields import EXACT, Field, Number
-from theory.models import MarkovModel, Model, RowTree, check_pair, load_model
+from theory.models import RowTree, as_model, check_pair
 from theory.transport.certificates import block_optimum
 from theory.transport.one_position import optimum
 from theory.transport.tree_bounds import cic_value, level_wise, marginal
@@ -64,7 +62,7 @@ def bounds(
         raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
     if num_drafts < 1:
         raise ValueError(f"num_drafts {num_drafts} drafts nothing; use 1 or more")
-    p_model, q_model = _model(target, field, "target"), _model(draft, field, "draft")
+    p_model, q_model = as_model(target, field, "target"), as_model(draft, field, "draft")
     check_pair(p_model, q_model)
     p, q = RowTree.of(p_model, gamma), RowTree.of(q_model, gamma)
     free = block_optimum(p, q, num_drafts)
@@ -83,14 +81,3 @@ def bounds(
             "stateless_optimum": stateless.certificate,
         },
     )
-
-
-def _model(source: Any, field: Field | str, role: str) -> Model:
-    if hasattr(source, "row") and hasattr(source, "vocab"):
-        return source  # type: ignore[no-any-return]
-    try:
-        if isinstance(source, (str, Path, Mapping)):
-            return load_model(source, field)
-        return MarkovModel(source, field=field)
-    except ValueError as error:
-        raise ValueError(f"{role}: {error}") from error

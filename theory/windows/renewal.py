@@ -27,6 +27,9 @@ from theory.fields import FLOAT, Array, Number, Rational, field_of
 TOLERANCE = 1e-13
 """Improvement below which a float policy counts as optimal, relative to the bias."""
 
+ROUNDS = 500
+"""Improvements of a policy before floats are taken to be running in circles (usual: below 20)."""
+
 Indices = NDArray[np.intp]
 
 
@@ -152,9 +155,10 @@ def optimise(
 
     Raises:
         ValueError: states that cannot reach each other; or a policy takes no time at all.
+        ArithmeticError: floats do not settle.
     """
     moves = first
-    while True:
+    for _ in range(ROUNDS):
         moves, rate, bias = _value(moves, options)
         better = respond(rate, bias)
         gain = better.worth(rate, bias) - bias
@@ -163,6 +167,7 @@ def optimise(
         if not improved.any():
             return rate, bias
         moves = better.where(improved, moves)
+    raise ArithmeticError("floats are too coarse to settle on a best policy; use rationals")
 
 
 def _value(moves: Moves, options: Sequence[Moves]) -> tuple[Moves, Number, Array]:

@@ -227,6 +227,9 @@ def test_carry_equals_the_modified_target() -> None:
             tail = (log(q)[None, None], np.array([[drafts]]), tape)
             verdict = rule.verify(log(plain)[None, None], *tail, None, carry)
             expected = rule.verify(log(changed)[None, None], *tail)
+            paths = rule.survival(log(plain)[None, None], *tail[:2], None, carry)
+            direct = rule.survival(log(changed)[None, None], *tail[:2])
+            np.testing.assert_allclose(paths, direct, rtol=0, atol=1e-9)
             assert verdict.accepted[0] == expected.accepted[0]
             assert verdict.token[0] == expected.token[0]
             kept, carry = int(verdict.accepted[0]), verdict.carry

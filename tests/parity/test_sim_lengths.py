@@ -14,9 +14,9 @@ import pytest
 
 from sim.rounds import simulate_rounds, simulate_survival
 from sim.rows import RowTable, all_strings, tabulate
-from sim.testing import Levels, random_pair
+from sim.testing import Levels, random_pair, random_rows
 from sim.verifiers import VERIFIERS
-from sim.verifiers.kseq import smallest_rho
+from sim.verifiers.kseq import SLACK, at_least_one, smallest_rho
 
 
 def paths(table: RowTable, strings: np.ndarray) -> np.ndarray:
@@ -87,6 +87,24 @@ def test_kseq_one_position(drafts: int) -> None:
         expected = 1 - (1 - beta) ** drafts
         found = exact_length("kseq", target, draft, 1, drafts)
         assert found == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_rho_is_rounded_up_to_a_valid_value() -> None:
+    """phi_k(beta) <= rho beta holds at the returned rho and fails just below it."""
+    rng = np.random.default_rng(2)
+    p, q = random_rows(rng, 300, 5, awkward=0.3), random_rows(rng, 300, 5, awkward=0.3)
+    count = rng.integers(1, 5, size=300).astype(float)
+    rho = smallest_rho(np, p, q, count)
+
+    def slack(at: np.ndarray) -> np.ndarray:
+        beta = np.minimum(np.minimum(q, p / at[:, None]).sum(axis=1), 1.0)
+        return at * beta - at_least_one(np, beta, count) + SLACK
+
+    assert ((rho >= 1) & (rho <= count)).all()
+    assert (slack(rho) >= 0).all()
+    inner = (rho > 1 + 1e-6) & (np.minimum(p, q).sum(axis=1) > 0)
+    assert inner.sum() > 50
+    assert (slack(rho * (1 - 1e-6))[inner] < 0).all()
 
 
 def test_kseq_with_one_draft_is_the_token_rule() -> None:

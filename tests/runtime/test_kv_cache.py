@@ -117,17 +117,17 @@ def test_rows_can_leave_and_change_places() -> None:
 
 def test_stale_entries_are_invisible_and_cleared_after_a_failure() -> None:
     model = build("llama")
-    cache = model.new_cache(1, 8)
-    model.read(cache, [[1, 2, 3]])
-    model.extend(cache, torch.tensor([[9, 9]]), [-1, 0])
+    cache = model.new_cache(2, 8)
+    model.read(cache, [[1, 2, 3], [5, 6, 7, 8, 9]])
+    model.extend(cache, torch.tensor([[9, 9], [9, 9]]), [-1, 0])
     cache.discard()
     expected = plain(model, [1, 2, 3, 4])[-1:]
-    logits = model.extend(cache, torch.tensor([[4]]), [-1])[0]
+    logits = model.extend(cache, torch.tensor([[4], [4]]), [-1])[0]
     torch.testing.assert_close(logits, expected, atol=1e-11, rtol=1e-11)
     for store in (*cache.keys, *cache.values):
-        store[:, :, 3:] = torch.nan
-    cache.restore(np.array([3]))
-    logits = model.extend(cache, torch.tensor([[5, 4]]), [-1, -1])[0, 1:]
+        store[0, :, 3:] = torch.nan  # a masked NaN still poisons a sum: 0 * NaN
+    cache.restore(np.array([3, 5]))
+    logits = model.extend(cache, torch.tensor([[4], [4]]), [-1])[0]
     torch.testing.assert_close(logits, expected, atol=1e-11, rtol=1e-11)
 
 

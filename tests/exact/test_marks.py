@@ -173,6 +173,18 @@ def test_no_plan_crosses_a_tight_point() -> None:
     assert np.abs(shares.tau - levels)[shares.histogram > 0].max() < 1e-12
 
 
+@pytest.mark.parametrize("seed", [4, 18, 33])
+def test_where_entropy_does_not_converge_the_mix_takes_over(seed: int) -> None:
+    """Label masses down to 1e-100: still the wished means."""
+    rng = np.random.default_rng(seed)
+    masses, marks = rng.dirichlet(np.ones(32)), rng.dirichlet(np.full(32, 0.05))
+    values = cells(2, 32).values
+    levels = clipped(values, masses, marks, values)
+    kernel = entropic(levels, masses, marks, values)
+    assert (masses * np.abs(kernel @ values - levels)).sum() < 1e-12
+    assert np.abs(masses @ kernel - marks).max() < 1e-15
+
+
 def test_defects_are_repaired() -> None:
     rng = np.random.default_rng(0)
     masses, marks = rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(4))
@@ -278,6 +290,7 @@ def test_extreme_rows() -> None:
     [
         (lambda g, q: split(q, q * 0.9, g.masses, g), "draft row is off its sum"),
         (lambda g, q: split(q, q, g.masses * 2, g), "label law is off its sum"),
+        (lambda g, q: split(q, q * np.nan, g.masses, g), "draft row is off its sum"),
         (lambda g, q: split(q, SYMBOLIC.array(["1/2", "1/2"]), g.masses, g), "symbols"),
         (lambda g, q: entropic(*(EXACT.array([1]),) * 4), "use coupling='mix'"),
     ],

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from theory.fields import EXACT, SYMBOLIC, to_fraction
 from theory.laws import as_row, overlap
+from theory.marks import cells
 from theory.transport import (
     alpha_star,
     alpha_star_histogram,
@@ -76,9 +77,9 @@ def test_linear_program_and_floats(case: Any) -> None:
     assert alpha_star(*floats, num_drafts) == pytest.approx(value, rel=1e-12)
     law, *_ = clipped_law(*floats, num_drafts)
     assert np.minimum(floats[0], law).sum() == pytest.approx(value, rel=1e-12)
-    for cells in (1, 3, 8, 64):
-        below = value - alpha_star_histogram(*floats, num_drafts, cells)
-        assert -1e-14 <= below <= histogram_gap(num_drafts, cells) + 1e-14
+    for count in (1, 3, 8, 64):
+        below = value - alpha_star_histogram(*floats, num_drafts, count)
+        assert -1e-14 <= below <= histogram_gap(num_drafts, count) + 1e-14
 
 
 @pytest.mark.parametrize(
@@ -131,6 +132,27 @@ def test_long_rows_are_merged_without_loss(noise: float, num_drafts: int) -> Non
     assert value == pytest.approx(min(sets.min(), 1), abs=1e-13)
     below = value - alpha_star_histogram(p, q, num_drafts)
     assert -1e-13 <= below <= histogram_gap(num_drafts, 64) + 1e-13
+
+
+@pytest.mark.parametrize("num_drafts", [1, 2, 3, 7])
+@pytest.mark.parametrize("count", [1, 2, 64, 300])
+def test_histogram_value_is_the_attained_one(num_drafts: int, count: int) -> None:
+    """Against the same minimum over label values, summed token by token.
+
+    The last rows have their ratios around the largest label value, within one cell.
+    """
+    labels = cells(num_drafts, count)
+    top = labels.values[-1]
+    q = np.array([0.1, 0.1, 0.8])
+    p = np.array([0.1 * top * (1 - 1e-5), 0.1 * top * (1 + 1e-5), 1 - 0.2 * top])
+    near = (p, q) if top < 5 else (q, q)
+    for p, q in [*(synthetic(5000, noise, 6) for noise in (0.1, 1.0, 2.0)), near]:
+        values = [
+            np.minimum(p, z * q).sum() + (labels.masses * np.maximum(labels.values - z, 0)).sum()
+            for z in labels.values
+        ]
+        attained = alpha_star_histogram(p, q, num_drafts, count)
+        assert attained == pytest.approx(min(values), abs=1e-13)
 
 
 def test_a_large_vocabulary_in_one_cell() -> None:

@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "window": "papers_check.commands.window:window",
     "pareto": "papers_check.commands.pareto:pareto",
     "decode": "papers_check.commands.decode:decode",
+    "bench": "papers_check.commands.bench:bench",
     "models": "papers_check.commands.models:models",
 }
 """Command name to ``module:function``; a module is imported only when its command is asked for."""

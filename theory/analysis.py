@@ -8,6 +8,7 @@ from typing import Any
 
 from theory import catalogue
 from theory.accepted_length import CLOSED_FORMS, IidPrediction, expected_accepted, iid_prediction
+from theory.declared import Declared, predict
 from theory.drafting import Window, drafting_for, drawn_tokens, fixed
 from theory.fields import Field, Number
 from theory.generation import Decoder, GenerationLaw, autoregressive, distance, generate
@@ -31,6 +32,7 @@ class Analysis:
         output_law: law of the first ``horizon`` tokens.
         expected_calls: expected target calls for ``horizon`` tokens.
         distance: total variation between ``output_law`` and the target's own law.
+        declared_distance: for a lossy rule, total variation to the law it declares (else None).
         lossless: whether that distance is zero (rationals: exactly).
         iid_prediction: the i.i.d. formula, for contrast (one draft, fixed window).
     """
@@ -76,6 +78,15 @@ class Analysis:
     def distance(self) -> Number:
         truth = autoregressive(self.decoder.target, self.horizon, self.decoder.eos)
         return self.field.public(self.field.number(distance(self._law.tokens, truth)))
+
+    @cached_property
+    def declared_distance(self) -> Number | None:
+        if self.entry.kind != "lossy":
+            return None
+        models = self.decoder.target, self.decoder.draft
+        declared = Declared(self.entry.name, *models, dict(self.decoder.params))
+        law = predict(declared, self.gamma, self.horizon, self.decoder.eos).tokens
+        return self.field.public(self.field.number(distance(self._law.tokens, law)))
 
     @property
     def lossless(self) -> bool:

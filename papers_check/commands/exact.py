@@ -22,6 +22,7 @@ def facts(analysis: Analysis) -> Json:
             "tokens_per_call": analysis.tokens_per_call,
             "expected_calls": analysis.expected_calls,
             "distance": analysis.distance,
+            "declared_distance": analysis.declared_distance,
         }
     )
     return {
@@ -88,6 +89,8 @@ def exact(
         "distance to the target (total variation)": show(analysis.distance),
         "lossless": "yes" if analysis.lossless else "NO",
     }
+    if analysis.declared_distance is not None:
+        rows["distance to the law it declares"] = show(analysis.declared_distance)
     for name, value in rows.items():
         table.add_row(escape(name), value)
     console = Console()

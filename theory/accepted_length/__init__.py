@@ -17,6 +17,7 @@ from typing import Any
 
 from theory.accepted_length.iid import IidPrediction, iid_prediction
 from theory.accepted_length.kseq import kseq
+from theory.accepted_length.lossy import LOSSY_FORMS
 from theory.accepted_length.marked import marked_block, marked_greedy_block
 from theory.accepted_length.multi import (
     max_ratio_block,
@@ -44,6 +45,7 @@ CLOSED_FORMS: dict[str, ClosedForm] = {
     "point_mass": point_mass,
     "marked_block": marked_block,
     "marked_greedy_block": marked_greedy_block,
+    **LOSSY_FORMS,
 }
 """``form(p_tree, q_tree, gamma[, num_drafts], **params)`` by verifier name."""
 

@@ -52,7 +52,33 @@ def smallest_rho(p: Array, q: Array, k: int) -> Any:
 
 
 def _smallest_float(p: Array, q: Array, k: int) -> Any:
-    """Newton's method on G(rho) - rho inside a bracket, then rounded up until valid."""
+    """Newton's method on G(rho) - rho, then rounded up until valid."""
+    rho = _newton(*_merged(p, q, k), k) if p.ndim == 1 else _newton(p, q, k)
+    nudge = 2.0**-46
+    while True:
+        invalid = gain(accepted_once(p, q, rho[..., None]), k) > rho
+        if not invalid.any():
+            return np.minimum(rho, k)
+        rho = np.where(invalid, rho * (1 + nudge), rho)
+        nudge *= 8
+
+
+def _merged(p: Array, q: Array, k: int) -> tuple[Array, Array]:
+    """The same problem on fewer tokens: all with p <= q act as one, and all with p >= k q."""
+    above = np.flatnonzero(p > q)
+    p_above, q_above = p[above], q[above]
+    moving = np.flatnonzero(p_above < k * q_above)
+    p_moving, q_moving = p_above[moving], q_above[moving]
+    p_high, q_high = p_above.sum() - p_moving.sum(), q_above.sum() - q_moving.sum()
+    p_low, q_low = p.sum() - p_above.sum(), q.sum() - q_above.sum()
+    return (
+        np.concatenate([np.maximum([p_low, p_high], 0), p_moving]),
+        np.concatenate([np.maximum([q_low, q_high], 0), q_moving]),
+    )
+
+
+def _newton(p: Array, q: Array, k: int) -> Array:
+    """The root of G(rho) = rho to rounding, by Newton's method inside a bracket."""
     low, high = np.ones(p.shape[:-1]), np.full(p.shape[:-1], float(k))
     rho = high.copy()
     for _ in range(60):
@@ -69,13 +95,7 @@ def _smallest_float(p: Array, q: Array, k: int) -> Any:
         rho = update
         if moved <= 4 * np.finfo(float).eps * k:
             break
-    nudge = np.finfo(float).eps
-    while True:
-        invalid = gain(accepted_once(p, q, rho[..., None]), k) > rho
-        if not invalid.any():
-            return np.minimum(rho, k)
-        rho = np.where(invalid, rho * (1 + nudge), rho)
-        nudge *= 2
+    return rho
 
 
 @lru_cache(maxsize=4096)

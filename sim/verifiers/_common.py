@@ -74,22 +74,29 @@ class Round:
         shape, kind = self.batch.shape, dtype or self.xp.float64
         return self.xp.full(shape, value, dtype=kind, device=device(self.batch))
 
+    def row_numbers(self, table: Array, branch: Array | int, position: Array | int) -> Array:
+        """Numbers [B] of one row per request in a table [B, K, rows, V] seen as [B*K*rows, V]."""
+        return (self.batch * self.num_drafts + branch) * table.shape[2] + position
+
     def token_logs(self, i: int, k: int, branch: Array | int = 0) -> tuple[Array, Array]:
         """float64 log p and log q, at row ``i`` of ``branch``, of token ``i`` of draft ``k``."""
-        token = self.drafts[:, k, i]
-        log_p = self.log_p[self.batch, branch, i, token]
-        log_q = self.log_q[self.batch, branch, i, token]
-        return self.xp.astype(log_p, self.xp.float64), self.xp.astype(log_q, self.xp.float64)
+        xp, token, logs = self.xp, self.drafts[:, k, i], []
+        for table in (self.log_p, self.log_q):
+            place = self.row_numbers(table, branch, i) * table.shape[3] + token
+            logs.append(xp.astype(xp.take(xp.reshape(table, (-1,)), place), xp.float64))
+        return logs[0], logs[1]
 
     def rows_at(self, position: Array, branch: Array | int = 0) -> tuple[Array, Array]:
         """log p and log q rows [B, V] at ``position``; q is blank (zero) at the bonus row."""
-        log_p = self.log_p[self.batch, branch, position]
+        xp, vocab = self.xp, self.log_p.shape[3]
+        place = self.row_numbers(self.log_p, branch, position)
+        log_p = xp.take(xp.reshape(self.log_p, (-1, vocab)), place, axis=0)
         if self.gamma == 0:
-            return log_p, self.xp.full_like(log_p, -self.xp.inf)
+            return log_p, xp.full_like(log_p, -xp.inf)
         inside = position < self.lengths
-        row = self.xp.where(inside, position, 0)
-        log_q = self.log_q[self.batch, branch, row]
-        return log_p, self.xp.where(inside[:, None], log_q, -self.xp.inf)
+        place = self.row_numbers(self.log_q, branch, xp.where(inside, position, 0))
+        log_q = xp.take(xp.reshape(self.log_q, (-1, vocab)), place, axis=0)
+        return log_p, xp.where(inside[:, None], log_q, -xp.inf)
 
 
 def open_round(log_p: Array, log_q: Array, drafts: Array, lengths: Array | None) -> Round:

@@ -101,21 +101,37 @@ def decode(
     """
     start = perf_counter()
     rule = _resolve(verifier, draft, gamma if window is None else window.maximum)
-    window = window or FixedWindow(gamma)
+    window = FixedWindow(gamma) if window is None else window
     drafter = ModelDrafter(draft) if isinstance(draft, LanguageModel) else draft
     if rule is None:
         drafter, window, num_drafts = None, FixedWindow(0), 1
     _check_rule(rule, num_drafts, window, max_new_tokens)
-    ids = [target.encode(p) if isinstance(p, str) else [int(t) for t in p] for p in prompts]
-    overshoot = window.maximum if rule is not None and rule.stateful else 0
-    for index, prompt in enumerate(ids):
-        _check_prompt(target, drafter, index, prompt, max_new_tokens + overshoot)
+    new = max_new_tokens + (window.maximum if rule is not None and rule.stateful else 0)
+    ids = _prompt_ids(target, drafter, prompts, new)
     keys = request_keys(len(ids), seeds, request_ids)
     requests = [Request(i, keys[i], list(ids[i]), len(ids[i])) for i in range(len(ids))]
-    if not requests:
-        return []
     ends = frozenset([eos] if isinstance(eos, int) else eos)
-    longest = max(map(len, ids)) + max_new_tokens
+    rules = Rules(rule, params or {}, max_new_tokens, ends, frozenset(stop), tuple(stop_strings))
+    observers = [] if observer is None else [observer]
+    if trace is not None:
+        observers.append(_recorder(trace, rule, drafter, window, num_drafts))
+    if requests:
+        session = _open(target, drafter, requests, rules, window, processor, num_drafts)
+        _run(session, observers, start)
+    return [_generation(request, target) for request in requests]
+
+
+def _open(
+    target: LanguageModel,
+    drafter: Drafter | None,
+    requests: Sequence[Request],
+    rules: Rules,
+    window: Window,
+    processor: Processor | None,
+    num_drafts: int,
+) -> Session:
+    """Read the prompts into the caches."""
+    longest = max(request.prompt_length for request in requests) + rules.max_new_tokens
     setting = Setting(
         processor or Processor(),
         window,
@@ -124,21 +140,20 @@ def decode(
         target.law_dtype,
         target.device,
         longest + num_drafts * window.maximum + 1,
-        tuple(sorted(ends.union(stop))),
+        tuple(sorted(rules.eos | rules.stop)),
     )
-    rules = Rules(rule, params or {}, max_new_tokens, ends, frozenset(stop), tuple(stop_strings))
     drafting = drafter.open(requests, setting) if drafter else None
-    session = Session(target, drafting, requests, setting, rules)
-    observers = [] if observer is None else [observer]
-    if trace is not None:
-        observers.append(_recorder(trace, rule, drafter, window, num_drafts))
+    return Session(target, drafting, requests, setting, rules)
+
+
+def _run(session: Session, observers: Sequence[Callable[[Round], None]], start: float) -> None:
+    """Rounds until every request has ended."""
     while session.active:
         done = session.round()
         for request in done.requests:
             request.seconds = perf_counter() - start
         for watch in observers:
             watch(done)
-    return [_generation(request, target) for request in requests]
 
 
 def request_keys(
@@ -191,9 +206,22 @@ def _check_rule(
         raise ValueError(f"{rule.name} needs full drafts every round; use the fixed window")
 
 
-def _check_prompt(
-    target: LanguageModel, drafter: Drafter | None, index: int, prompt: list[int], new: int
-) -> None:
+def _prompt_ids(
+    target: LanguageModel,
+    drafter: Drafter | None,
+    prompts: Sequence[Sequence[int] | str],
+    new: int,
+) -> list[list[int]]:
+    """The prompts as token ids, checked with ``new`` tokens behind them."""
+    ids = [target.encode(p) if isinstance(p, str) else [int(t) for t in p] for p in prompts]
+    for index, prompt in enumerate(ids):
+        _check_prompt(target, index, prompt, new)
+    if drafter is not None and ids:
+        drafter.check(target, max(map(len, ids)) + new)
+    return ids
+
+
+def _check_prompt(target: LanguageModel, index: int, prompt: list[int], new: int) -> None:
     if not prompt:
         raise ValueError(f"prompt {index} is empty; give at least one token (such as BOS)")
     wrong = [token for token in prompt if not 0 <= token < target.vocab_size]
@@ -208,8 +236,6 @@ def _check_prompt(
             f"prompt {index} needs {length} positions ({len(prompt)} + {new}), the context of "
             f"{target.name} has {target.context}; shorten the prompt or max_new_tokens"
         )
-    if drafter is not None:
-        drafter.check(target, length)
 
 
 def _recorder(

@@ -1,11 +1,12 @@
 """From logits to the one law that is both sampled from and handed to the verifier.
 
-``Processor`` maps logits to a log-law: penalties, allow-list, temperature, top-k, top-p, min-p, in
-this order, each filter renormalising. Target and draft go through the same operator, and the row
-that a token was drawn from is the row that its ratio is taken with. Temperature 0 is the point mass
-at the first largest logit. Filters keep tokens in order of decreasing probability, ties in token
-order; top-p keeps the smallest such set whose mass is at least ``top_p``. Laws are float32, and
-float64 where the logits are float64; a zero probability is ``-inf``.
+``Processor`` maps logits to a log-law: penalties and other rules of the context, allow-list,
+temperature, top-k, top-p, min-p, in this order, each filter renormalising. Target and draft go
+through the same operator, and the row that a token was drawn from is the row that its ratio is
+taken with. Temperature 0 is the point mass at the first largest logit. Filters keep tokens in order
+of decreasing probability, ties in token order; top-p keeps the smallest such set whose mass is at
+least ``top_p``. Laws are float32, and float64 where the logits are float64; a zero probability is
+``-inf``.
 
 ``draw`` inverts the cumulative sum in float64: token = first index with cumulative > u * total.
 
@@ -15,6 +16,7 @@ Source: Holtzman et al. 2020 (top-p); Nguyen et al. 2024 (min-p); the tie rules 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -32,7 +34,8 @@ class Processor:
 
     ``temperature`` 0 is greedy; ``top_k`` 0, ``top_p`` 1 and ``min_p`` 0 are off; ``allowed`` lists
     the token ids that may occur at all. The penalties and ``min_new_tokens`` are explained in
-    ``gpu_runtime.penalties`` and need a ``Context``.
+    ``gpu_runtime.penalties`` and need a ``Context``, as does ``rule``: any function of logits and
+    context, such as a grammar, that is applied to every row before temperature.
     """
 
     temperature: float = 1.0
@@ -44,6 +47,7 @@ class Processor:
     presence_penalty: float = 0.0
     repetition_penalty: float = 1.0
     min_new_tokens: int = 0
+    rule: Callable[[Tensor, Context], Tensor] | None = None
 
     def __post_init__(self) -> None:
         checks = (
@@ -65,7 +69,7 @@ class Processor:
     @property
     def needs_context(self) -> bool:
         """Whether rows depend on what was written before them beyond the model itself."""
-        return self.min_new_tokens > 0 or self._penalised
+        return self.min_new_tokens > 0 or self.rule is not None or self._penalised
 
     @property
     def _penalised(self) -> bool:
@@ -81,7 +85,7 @@ class Processor:
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.needs_context:
             if context is None:
-                raise ValueError("penalties and min_new_tokens need a Context; pass one")
+                raise ValueError("penalties, min_new_tokens and rule need a Context; pass one")
             logits = self._apply_context(logits, context)
         if self.allowed is not None:
             barred = logits.new_full(logits.shape[-1:], -torch.inf)
@@ -108,6 +112,8 @@ class Processor:
                 presence=self.presence_penalty,
                 repetition=self.repetition_penalty,
             )
+        if self.rule is not None:
+            logits = self.rule(logits, context)
         return hold_back_stops(logits, context, self.min_new_tokens)
 
 

@@ -195,6 +195,21 @@ def test_a_minimum_length_masks_the_stop_on_exactly_the_early_rows() -> None:
     assert (rows[0, :, 2] == -torch.inf).tolist() == [True, True, False, False]
 
 
+def test_a_rule_sees_the_drafted_prefix_of_each_row() -> None:
+    def no_zero_after_two(logits: torch.Tensor, context: Context) -> torch.Tensor:
+        late = (context.output >= 0).sum(-1) >= 2
+        logits = logits.clone()
+        logits[..., 0] = logits[..., 0].masked_fill(late, -torch.inf)
+        return logits
+
+    drafted = torch.tensor([[[-1, -1], [0, -1], [0, 0]]])
+    context = contexts([request_with([1])], drafted, ())
+    logits = log_row("1/2", "3/10", "1/5").expand(1, 3, 3)
+    rows = Processor(rule=no_zero_after_two)(logits, context)[0].exp()
+    assert rows[0].tolist() == pytest.approx([0.5, 0.3, 0.2])
+    assert rows[1].tolist() == rows[2].tolist() == pytest.approx([0, 0.6, 0.4])
+
+
 def test_penalties_without_a_context_are_refused() -> None:
     with pytest.raises(ValueError, match="need a Context"):
         Processor(frequency_penalty=1.0)(torch.zeros(3))

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+Certificate = dict[str, Any]
+"""JSON-ready proof of a counter-example."""
+
 
 class Verdict(StrEnum):
     """What a check can conclude."""
@@ -24,13 +27,17 @@ class Finding:
 
     Attributes:
         verdict: see :class:`Verdict`.
-        numbers: the numbers that decide it, by name; rationals stay rationals.
+        numbers: the numbers that decide it, by name, the deciding one first; rationals stay
+            rationals.
         note: what they mean, in one or two sentences.
+        certificate: for a claim that fails, the counter-example as data that
+            ``papers_check/recheck.py`` verifies on its own (see ``certificates``).
     """
 
     verdict: Verdict
     numbers: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True)

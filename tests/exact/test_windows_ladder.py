@@ -32,7 +32,8 @@ TENTH = Costs("1/10")
 STEPPED = Costs("1/10", verify="1/50", calls=(1, 1, "6/5", "6/5", "3/2"))
 DEAR = Costs("3/10", overhead="1/20", block=2, calls=(1, 1, "5/4"))
 HALF = ["1/2", "1/2"]
-COSTS = {"flat": TENTH, "stepped": STEPPED, "dear": DEAR}
+STEEP = Costs("2/5", overhead="3/10", block=2, calls=(1, 1, 1, 3))  # best cut into several rounds
+COSTS = {"flat": TENTH, "stepped": STEPPED, "dear": DEAR, "steep": STEEP}
 
 
 def random_row(rng: random.Random, vocab: int, least: int = 0) -> list[Fraction]:
@@ -74,7 +75,7 @@ def test_a_longer_cap_approaches_the_visible_ceiling() -> None:
     assert 0 < found.visible - found.optimal < Fraction(1, 10**5)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("prices", COSTS)
 def test_rungs_are_in_order(seed: int, prices: str) -> None:
     rng = random.Random(seed)
@@ -86,7 +87,7 @@ def test_rungs_are_in_order(seed: int, prices: str) -> None:
 
 @pytest.mark.parametrize("prices", COSTS)
 def test_rungs_are_in_order_on_tables(prices: str) -> None:
-    for seed in range(3):
+    for seed in range(2):
         rng = random.Random(seed)
         tables = random_table(rng, 2, 4), random_table(rng, 2, 4)
         found = ladder(*tables, COSTS[prices], horizon=4)
@@ -191,7 +192,7 @@ def test_block_verification_has_at_least_the_optimum_of_token(seed: int) -> None
 
 
 def test_floats_and_rationals_agree() -> None:
-    for seed in range(4):
+    for seed in range(2):
         rng = random.Random(seed)
         stage = chain(random_chain(rng), random_chain(rng))
         for costs in (TENTH, STEPPED, DEAR):

@@ -1,7 +1,7 @@
 """Statistical tests of losslessness."""
 
 from sim.losslessness.joint import JointResult, exact_multinomial, joint_test
-from sim.losslessness.power import detectable_tv, noncentrality, power_against, sample_size
+from theory.power import detectable_tv, noncentrality, power_against, sample_size
 
 __all__ = [
     "JointResult",

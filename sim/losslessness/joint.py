@@ -10,7 +10,7 @@ marginal right. Strings are merged before the data are seen: all bins of expecte
   k = bins - 1 (Agrawal 2020, Theorem I.2); valid at every n, without any limit.
 * An observed string of probability zero is a violation with certainty: p = 0.
 
-The power of the test, and the sample size it needs, are in ``sim.losslessness.power``.
+The power of the test, and the sample size it needs, are in ``theory.power``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from sim.losslessness.power import LEVEL, Law, aligned, check_level, detectable_tv, merge
+from theory.power import (
+    LEVEL,
+    Law,
+    aligned,
+    check_level,
+    detectable_tv,
+    hidden_mass,
+    merge,
+)
 
 MAX_TABLES = 2_000_000
 """Most count tables that ``exact_multinomial`` enumerates."""
@@ -35,7 +43,7 @@ class JointResult:
     """Outcome of a joint test; ``p_value`` belongs to ``statistic`` (Pearson).
 
     impossible: observed strings of probability zero. detectable_tv: every law at this total
-    variation or more would have been rejected with probability ``POWER``.
+    variation or more would have been rejected with probability ``POWER`` (merged bins included).
     """
 
     statistic: float
@@ -89,7 +97,7 @@ def joint_test(counts: Law, law: Law, level: float = LEVEL) -> JointResult:
         level=level,
         n=n,
         impossible=impossible,
-        detectable_tv=detectable_tv(n, df, level),
+        detectable_tv=detectable_tv(n, df, level, hidden=hidden_mass(p, n)),
     )
 
 

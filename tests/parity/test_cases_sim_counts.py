@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from sim import metrics
-from sim.losslessness import power as pw
 from sim.losslessness.joint import joint_test, pearson_p
+from theory import power as pw
 
 
 class TestRaggedBatch:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from sim.estimators import Interval, clopper_pearson, empirical_bernstein, normal, rounds_needed
 from sim.losslessness.joint import exact_multinomial, finite_sample_bound, joint_test, pearson_p
-from sim.losslessness.power import noncentrality, power_against, sample_size
+from theory.power import noncentrality, power_against, sample_size
 
 LAW = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
 FAULTY = np.array([0.44, 0.22, 0.14, 0.1, 0.06, 0.04])

@@ -14,12 +14,12 @@ import pytest
 
 from sim.estimators import expected_accepted, expected_accepted_paths
 from sim.losslessness.joint import joint_test
-from sim.losslessness.power import LEVEL, POWER, needed_ncp
 from sim.mutants import MUTANTS
 from sim.rounds import simulate_generations, simulate_rounds, simulate_survival
 from sim.rows import RowTable, string_law, string_numbers
 from sim.testing import random_pair
 from sim.verifiers import VERIFIERS, ArrayVerifier
+from theory.power import LEVEL, POWER, needed_ncp
 
 GAMMA, HORIZON, VOCAB, PILOT = 3, 4, 3, 100_000
 STRINGS = VOCAB**HORIZON

@@ -100,10 +100,9 @@ def ladder(
     optimal = max(fixed, best.speed)
     visible = max(optimal, visible_speed(stage, costs))
     top = oracle_speed(stage, costs)
-    if isinstance(top, float) and stage.field is EXACT:
-        oracle = max(EXACT.to_float(visible), top)
-    else:
-        oracle = stage.field.public(max(visible, top))
+    rounded = isinstance(top, float) and stage.field is EXACT
+    if (EXACT.to_float(visible) if rounded else visible) >= top:
+        top, rounded = visible, False
     public = stage.field.public
     return Ladder(
         overlap=public(stage.overlap),
@@ -112,7 +111,7 @@ def ladder(
         optimal=public(optimal),
         cap=best.cap,
         visible=public(visible),
-        oracle=oracle,
+        oracle=top if rounded else public(top),
         rules={
             name: public(rule_speed(stage, costs, rule, rule_cap))
             for name, rule in (rules or {}).items()

@@ -56,7 +56,7 @@ def test_confidence_keeps_the_token_it_stops_at() -> None:
 
 
 def test_confidence_refit() -> None:
-    """(bad let through) + 3 (good stopped) at each observed q, over good q = {.9, .8, .3}, bad q = {.7, .2, .1}:
+    """(bad let through) + 3 (good stopped) at each observed q, good {.9, .8, .3}, bad {.7, .2, .1}:
     .9: 0+2, .8: 0+1, .7: 1/3+1, .3: 1/3+0, .2: 2/3, .1: 1. So .3."""
     good, bad = (0.9, 0.8, 0.3), (0.7, 0.2, 0.1)
     labelled = [(q, True) for q in good] + [(q, False) for q in bad]

@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
-from papers_check.claims.base import Certificate
+from papers_check.claims.base import Certificate, Finding, Verdict
 from papers_check.recheck import evaluate
 from theory.drafting import independent
 from theory.effects import Slot
 from theory.fields import EXACT, Array, Field, Number, is_zero, to_fraction
 from theory.generation import Decoder
 from theory.models import Model, Prefix, prefixes, rows_after
+from theory.transport.checker import joint, leaves, read_rows
 from theory.verifiers.common import Round
 
 Formula = Any
@@ -42,15 +44,13 @@ class Recorder:
 
     def choose(self, law: Array, slot: Slot) -> int:
         token = self._next(law)
+        chance = str(to_fraction(law[token]))
+        self.steps.append((f"token, slot {slot}", str(token), chance))
         if isinstance(slot, tuple) and slot[0] == "draft":
             before = self._drawn.get(slot[1], ())
-            if list(law) != list(self._draft.row(before)):
-                raise ValueError(f"{slot}: the drafted law is not the draft's row after {before}")
+            if list(law) == list(self._draft.row(before)):
+                self.steps[-1] = ("draft", text_of(before), token)
             self._drawn[slot[1]] = (*before, token)
-            self.steps.append(("draft", text_of(before), token))
-        else:
-            chance = str(to_fraction(law[token]))
-            self.steps.append((f"token, slot {slot}", str(token), chance))
         return token
 
     def flip(self, prob: Number, slot: Slot) -> bool:
@@ -193,9 +193,67 @@ def value_certificate(
     }
 
 
+def law_finding(
+    name: str,
+    refutes: str,
+    decoder: Decoder,
+    gamma: int,
+    tokens: int,
+    note: str,
+    reference: Model | None = None,
+    **numbers: Any,
+) -> Finding:
+    """HOLDS if one round followed by the reference has the reference's law, else FAILS."""
+    proof = law_certificate(name, refutes, decoder, gamma, tokens, reference)
+    distance = Fraction(proof["distance"])
+    found = {"distance": distance, **numbers}
+    if distance == 0:
+        return Finding(Verdict.HOLDS, found, note)
+    return Finding(Verdict.FAILS, found, note, proof)
+
+
+def value_finding(proof: Certificate, names: tuple[str, str], note: str, **numbers: Any) -> Finding:
+    """FAILS if the two formulas stand in the relation of the proof, else HOLDS."""
+    left, right = Fraction(proof["left"]), Fraction(proof["right"])
+    found = {names[0]: left, names[1]: right, **numbers}
+    if left < right if proof["relation"] == "<" else left != right:
+        return Finding(Verdict.FAILS, found, note, proof)
+    return Finding(Verdict.HOLDS, found, note)
+
+
 def number(value: Any) -> str:
     """A rational as a formula."""
     return str(to_fraction(value))
+
+
+def optimum_formula(proof: Mapping[str, Any]) -> Formula:
+    """The upper bound that the weights of a ``theory.transport`` certificate prove, as a formula.
+
+    E[tau] <= sum over levels t of B, (t - t') (1 - (1 - Q(B >= t))^K) + what the target's masses
+    leave beyond the weights b; B sums b along a drafted string (``theory.transport.checker``).
+    """
+    target, draft = (read_rows(proof[role], proof["gamma"]) for role in ("target", "draft"))
+    weights = {prefix_of(v): Fraction(value) for v, value in proof["weights"].items()}
+    wanted, drafted = joint(target), joint(draft)
+    along = {
+        v: sum((weights.get(v[:i], Fraction(0)) for i in range(1, len(v) + 1)), Fraction(0))
+        for v in leaves(drafted)
+    }
+    terms: list[Formula] = []
+    levels = sorted({Fraction(0), *along.values()})
+    for below, level in pairwise(levels):
+        missed = 1 - sum(drafted[v] for v in along if along[v] >= level)
+        power = ["*", *[str(missed)] * proof["num_drafts"]]
+        terms.append(["*", str(level - below), ["-", "1", power]])
+    gains = {v: 1 - weights.get(v, Fraction(0)) for v in wanted}
+    if proof["claim"] == "block_optimum":
+        terms += [["*", str(max(gains[v], Fraction(0))), str(wanted[v])] for v in wanted]
+        return ["+", *terms]
+    values: dict[Prefix, Formula] = {}
+    for v in [*reversed(wanted), ()]:
+        rest = [["*", str(p), values[(*v, x)]] for x, p in enumerate(target.get(v, []))]
+        values[v] = ["max", "0", ["+", str(gains.get(v, 0)), *rest]]
+    return ["+", *terms, values[()]]
 
 
 def overlap_formula(p: Sequence[Any], q: Sequence[Any]) -> Formula:

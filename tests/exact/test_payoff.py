@@ -118,7 +118,7 @@ def test_the_ratio_rule_is_not_optimal() -> None:
     """Tokens per time of each arm by itself point the wrong way where neither is at lambda*."""
     slow = payoff.choice(["1/2", "1/2"], [[1, 3], [0, 0]], [[1, "5/2"], [20, 20]])
     found = payoff.best(slow)
-    assert ((slow.accepted + 1) / slow.costs)[0].tolist() == [2, F(8, 5)]
+    assert fractions(((slow.accepted + 1) / slow.costs)[0]) == [2, F(8, 5)]
     assert found.policy[0] == MODEL
     assert payoff.rate(slow, [CACHE, MODEL]) == F(3, 21) < found.rate == F(5, 1) / F(45, 2)
 
@@ -262,6 +262,15 @@ def test_seeing_the_length_is_worth_a_jensen_gap(problem: Choice, data: st.DataO
     assert sum(fractions(seen.weights)) == 1
 
 
+def test_seeing_the_length_by_hand() -> None:
+    """The cache keeps 0 or 4, the model always 2: seeing which gives (4 + 2)/2 for 2."""
+    problem = payoff.switch({2: "1"}, 2, 1, 1)
+    seen = payoff.revealed(problem, CACHE, [{0: "1/2", 4: "1/2"}])
+    assert payoff.best(problem).rate == 3
+    assert payoff.best(seen).rate == 4
+    assert payoff.best(seen).policy.tolist() == [MODEL, CACHE]
+
+
 def test_a_law_must_have_the_known_mean() -> None:
     problem = payoff.switch({2: "1"}, 1, 1, 1)
     with pytest.raises(ValueError, match="situation 0: the law has mean 1"):
@@ -355,6 +364,13 @@ def test_the_myopic_rule_falls_short() -> None:
         assert rule.cost >= best.cost
         behind += rule.cost > best.cost
     assert behind > 50
+
+
+def test_tokens_past_the_end_are_not_worth_anything() -> None:
+    tour = payoff_traces.myopic([[0, 0], [5, 5]], [1, 3], 1)
+    assert tour.rounds == ((0, CACHE), (1, CACHE))
+    assert (tour.cost, tour.tokens) == (2, 2)
+    assert payoff_traces.follow([[0, 0], [5, 5]], [1, 3], lambda s: MODEL).rate == F(2, 3)
 
 
 def test_longest_first_is_optimal_for_consistent_drafts_of_equal_cost() -> None:

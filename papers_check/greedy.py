@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from papers_check.crosscheck import checked_verifiers
 from sim.verifiers import VERIFIERS
 
 if TYPE_CHECKING:
@@ -45,8 +44,9 @@ def greedy_rows(
     gamma: int,
     new_tokens: int,
     name: str,
+    verifiers: Sequence[str],
 ) -> list[GreedyRow]:
-    """Compare every checked verifier, on the whole batch and on single prompts in turn."""
+    """Compare verifiers on the whole batch and on its first prompt alone."""
     from gpu_runtime.engine import decode
     from gpu_runtime.sampling import Processor
 
@@ -61,7 +61,7 @@ def greedy_rows(
     )
     truth = [generation.tokens for generation in plain]
     rows = []
-    for verifier in checked_verifiers():
+    for verifier in verifiers:
         drafts = 2 if VERIFIERS[verifier].multi_draft else 1
         equal = tokens = calls = 0
         batches = [list(prompts), *([prompt] for prompt in prompts[:1])]

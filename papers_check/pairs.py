@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 BATCH = 1000
 """Requests decoded at once."""
+MAIN = ("token", "block", "greedy_block", "kseq", "marked_block")
+"""Rules that are also decoded on the large model."""
 PROMPT = "def add(a, b):\n    "
 """Prompt of the SmolLM2 pair."""
 
@@ -72,21 +75,15 @@ def tiny_pair(rounds: int, seed: int = 0) -> Pair:
     return network_pair("tiny Llama, 3 tokens", target, draft, [0], Processor(), 2, 4, rounds)
 
 
-def smollm2_pair(rounds: int, tokens: int = 4) -> Pair:
-    """SmolLM2 and a noised copy, restricted to the target's likeliest tokens after a prompt.
-
-    Raises:
-        ValueError: the model can be neither loaded nor fetched.
-    """
-    from gpu_runtime import zoo
+def smollm2_pair(target: LanguageModel, draft: LanguageModel, rounds: int, tokens: int = 4) -> Pair:
+    """SmolLM2 and its draft, restricted to the target's likeliest tokens after a prompt."""
     from gpu_runtime.sampling import Processor
 
-    target, draft = zoo.load("smollm2"), zoo.load("smollm2-draft")
     prompt = target.encode(PROMPT)
-    allowed = likeliest_tokens(target, prompt, tokens)
-    processor = Processor(allowed=allowed)
+    processor = Processor(allowed=likeliest_tokens(target, prompt, tokens))
     name = f"SmolLM2-135M, {tokens} tokens allowed"
-    return network_pair(name, target, draft, prompt, processor, 2, 3, rounds)
+    pair = network_pair(name, target, draft, prompt, processor, 2, 3, rounds)
+    return replace(pair, verifiers=MAIN)
 
 
 def likeliest_tokens(model: LanguageModel, prompt: list[int], count: int) -> tuple[int, ...]:

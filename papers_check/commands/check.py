@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from papers_check.claims import CLAIMS
-from papers_check.crosscheck import Row, cross_check_all
+from papers_check.claims import CLAIMS, Claim, Finding
+from papers_check.crosscheck import Pair, Row, checked_verifiers, cross_check, rules_of
 from papers_check.greedy import GreedyRow, greedy_rows
 from papers_check.numbers import dumps
 from papers_check.pairs import smollm2_pair, table_pairs, tiny_pair
@@ -23,8 +26,8 @@ Say = Callable[[str], None]
 SIMULATED = {True: 50_000, False: 400_000}
 """Simulated rounds a row, by ``quick``."""
 TINY_DECODED = {True: 2_000, False: 20_000}
-SMOLLM2_DECODED = {True: 200, False: 2_000}
-SMOLLM2_TOKENS = {True: 16, False: 64}
+SMOLLM2_DECODED = {True: 150, False: 2_000}
+SMOLLM2_TOKENS = {True: 12, False: 64}
 """Length of the greedy texts of SmolLM2."""
 
 
@@ -74,14 +77,30 @@ def run(quick: bool, seed: int, console: Console) -> CheckReport:
         def say(text: str) -> None:
             progress.update(task, description=text)
 
-        rows = cross_check_all(table_pairs(), SIMULATED[quick], seed, say)
+        rows, claims = _computed(quick, seed, say)
         decoded_rows, greedy, notes = _decoded(quick, seed, say)
-        claims = []
-        for claim in CLAIMS:
-            say(f"claim {claim.name}")
-            claims.append((claim, claim.check()))
     seconds = time.monotonic() - start
     return CheckReport([*rows, *decoded_rows], greedy, claims, notes, provenance(), seconds)
+
+
+def _computed(quick: bool, seed: int, say: Say) -> tuple[list[Row], list[tuple[Claim, Finding]]]:
+    """What needs no network, in one process per core: tables and claims."""
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        rows = [
+            pool.submit(cross_check, pair, rule, SIMULATED[quick], seed)
+            for pair in table_pairs()
+            for rule in rules_of(pair)
+        ]
+        findings = [pool.submit(_find, index) for index in range(len(CLAIMS))]
+        jobs: list[Future[Any]] = [*rows, *findings]
+        for done, _ in enumerate(as_completed(jobs)):
+            say(f"tables and claims: {done} of {len(jobs)} done")
+        claims = [(claim, job.result()) for claim, job in zip(CLAIMS, findings, strict=True)]
+        return [row.result() for row in rows], claims
+
+
+def _find(index: int) -> Finding:
+    return CLAIMS[index].check()
 
 
 def _decoded(quick: bool, seed: int, say: Say) -> tuple[list[Row], list[GreedyRow], list[str]]:
@@ -92,8 +111,16 @@ def _decoded(quick: bool, seed: int, say: Say) -> tuple[list[Row], list[GreedyRo
         from gpu_runtime import zoo
     except ImportError as error:
         return [], [], [f"nothing was decoded: {error}; pip install 'specproof[all]'"]
+
+    def cross(pair: Pair) -> list[Row]:
+        rows = []
+        for rule in rules_of(pair):
+            say(f"{pair.name}: {rule}")
+            rows.append(cross_check(pair, rule, SIMULATED[quick], seed))
+        return rows
+
     say("tiny Llama: reading every row")
-    rows = cross_check_all([tiny_pair(TINY_DECODED[quick], seed)], SIMULATED[quick], seed, say)
+    rows = cross(tiny_pair(TINY_DECODED[quick], seed))
     greedy: list[GreedyRow] = []
     prompts = [[0], [1, 2, 0], [2, 2]]
     for dtype in (torch.float64, torch.float32):
@@ -101,16 +128,17 @@ def _decoded(quick: bool, seed: int, say: Say) -> tuple[list[Row], list[GreedyRo
         say(f"{name}: greedy texts")
         target = zoo.load("tiny", dtype=dtype, vocab=8)
         draft = zoo.load("tiny-draft", dtype=dtype, vocab=8)
-        greedy += greedy_rows(target, draft, prompts, 4, 48, name)
+        greedy += greedy_rows(target, draft, prompts, 4, 48, name, checked_verifiers())
     try:
         say("SmolLM2: loading (the first time it is fetched, 93 MB)")
-        pair = smollm2_pair(SMOLLM2_DECODED[quick])
+        target, draft = zoo.load("smollm2"), zoo.load("smollm2-draft")
     except ValueError as error:
         return rows, greedy, [f"SmolLM2 was left out: {error}"]
-    rows += cross_check_all([pair], SIMULATED[quick], seed, say)
+    say("SmolLM2: reading every row below a prompt")
+    pair = smollm2_pair(target, draft, SMOLLM2_DECODED[quick])
+    rows += cross(pair)
     say("SmolLM2: greedy texts")
-    target, draft = zoo.load("smollm2"), zoo.load("smollm2-draft")
     texts = [target.encode(text) for text in zoo.humaneval_prompts(2)]
     name = "SmolLM2-135M, float32"
-    greedy += greedy_rows(target, draft, texts, 4, SMOLLM2_TOKENS[quick], name)
+    greedy += greedy_rows(target, draft, texts, 4, SMOLLM2_TOKENS[quick], name, rules_of(pair))
     return rows, greedy, []

@@ -367,10 +367,11 @@ def test_the_myopic_rule_falls_short() -> None:
 
 
 def test_tokens_past_the_end_are_not_worth_anything() -> None:
-    tour = payoff_traces.myopic([[0, 0], [5, 5]], [1, 3], 1)
+    accepted, costs = [[0, 0], [5, 5]], [F(1), F(3)]
+    tour = payoff_traces.myopic(accepted, costs, F(1))
     assert tour.rounds == ((0, CACHE), (1, CACHE))
     assert (tour.cost, tour.tokens) == (2, 2)
-    assert payoff_traces.follow([[0, 0], [5, 5]], [1, 3], lambda s: MODEL).rate == F(2, 3)
+    assert payoff_traces.follow(accepted, costs, lambda s: MODEL).rate == F(2, 3)
 
 
 def test_longest_first_is_optimal_for_consistent_drafts_of_equal_cost() -> None:

@@ -125,7 +125,7 @@ class Cell:
         """
         value = self.value(expression)
         outcome = 1
-        for part in (value.numer, value.denom):
+        for part in (value.numer, value.denom):  # codespell:ignore numer
             terms = part.coeffs()
             if not terms:
                 return 0

@@ -5,12 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from papers_check.claims.base import Claim, Finding, Verdict
-from papers_check.claims.tools import SUN, largest_distance, seeded, speed_claim, verdict
+from papers_check.claims.tools import SUN, largest_distance, seeded, speed_claim, trees, verdict
 from theory.accepted_length import block, greedy_block, token
 from theory.accepted_length.rounds import tokens_after
 from theory.analysis import analyse
 from theory.fields import to_fraction
-from theory.models import RowTree
 from theory.transport.certificates import block_optimum
 
 PAPER = "Block verification: Sun et al. 2024 (2403.10444)"
@@ -45,8 +44,8 @@ def never_worse() -> Finding:
     """Block against token verification on seeded models."""
     gains = []
     for p, q in seeded(20, 3, 3):
-        trees = RowTree.of(p, 3), RowTree.of(q, 3)
-        gains.append(to_fraction(block(*trees, 3) - token(*trees, 3)))
+        pair = trees(p, q, 3)
+        gains.append(to_fraction(block(*pair, 3) - token(*pair, 3)))
     return Finding(
         verdict(min(gains) >= 0),
         {"smallest gain": min(gains), "largest gain": float(max(gains)), "models": len(gains)},
@@ -58,11 +57,11 @@ def optimal() -> Finding:
     """Block and greedy block verification against proved optima of all single-draft rules."""
     wrong = unproved = 0
     for p, q in seeded(5, 2, 3):
-        trees = RowTree.of(p, 3), RowTree.of(q, 3)
-        stateless, free = (block_optimum(*trees, 1, stateless=kind) for kind in (True, False))
+        pair = trees(p, q, 3)
+        stateless, free = (block_optimum(*pair, 1, stateless=kind) for kind in (True, False))
         unproved += not (stateless.proved and free.proved)
-        wrong += stateless.upper != to_fraction(block(*trees, 3))
-        wrong += free.upper != to_fraction(greedy_block(*trees, 3))
+        wrong += stateless.upper != to_fraction(block(*pair, 3))
+        wrong += free.upper != to_fraction(greedy_block(*pair, 3))
     return Finding(
         verdict(wrong == unproved == 0),
         {"disagreements": wrong, "unproved optima": unproved, "programs": 10},

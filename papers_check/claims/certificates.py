@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -256,7 +256,7 @@ def optimum_formula(proof: Mapping[str, Any]) -> Formula:
     return ["+", *terms, values[()]]
 
 
-def overlap_formula(p: Sequence[Any], q: Sequence[Any]) -> Formula:
+def overlap_formula(p: Iterable[Any], q: Iterable[Any]) -> Formula:
     """sum min(p, q)."""
     return ["+", *(["min", number(a), number(b)] for a, b in zip(p, q, strict=True))]
 

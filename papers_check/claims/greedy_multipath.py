@@ -9,14 +9,15 @@ from papers_check.claims.tools import (
     SUN,
     largest_distance,
     model,
+    row_trees,
     seeded,
     speed_claim,
+    trees,
     verdict,
 )
 from theory.accepted_length import block, max_ratio_block
 from theory.analysis import analyse
 from theory.fields import minimum, to_fraction
-from theory.models import RowTree
 from theory.transport import alpha_star
 from theory.transport.certificates import block_optimum
 from theory.verifiers.max_ratio_block import selected_law
@@ -75,9 +76,9 @@ def single_path() -> Finding:
     """Off-path rows cannot help one draft: block verification against the proved optimum."""
     wrong = 0
     for p, q in seeded(5, 3, 2):
-        trees = RowTree.of(p, 2), RowTree.of(q, 2)
-        best = block_optimum(*trees, 1, stateless=True)
-        wrong += not best.lower == best.upper == to_fraction(block(*trees, 2))
+        pair = trees(p, q, 2)
+        best = block_optimum(*pair, 1, stateless=True)
+        wrong += not best.lower == best.upper == to_fraction(block(*pair, 2))
     return Finding(
         verdict(wrong == 0),
         {"disagreements": wrong, "models": 5},
@@ -87,16 +88,15 @@ def single_path() -> Finding:
 
 def example() -> Finding:
     """Two paths against the optimum of rules without state: Sun's example, and seeded models."""
-    trees = [tuple(RowTree.of(model(row), 2) for row in SUN)]
-    trees += [(RowTree.of(p, 2), RowTree.of(q, 2)) for p, q in seeded(4, 2, 2)]
-    reached = [to_fraction(max_ratio_block(*pair, 2, 2)) for pair in trees]
-    best = [block_optimum(*pair, 2, stateless=True) for pair in trees]
+    pairs = [row_trees(SUN, 2), *(trees(p, q, 2) for p, q in seeded(4, 2, 2))]
+    reached = [to_fraction(max_ratio_block(*pair, 2, 2)) for pair in pairs]
+    best = [block_optimum(*pair, 2, stateless=True) for pair in pairs]
     short = sum(kept < bound.lower for kept, bound in zip(reached, best, strict=True))
     here = best[0].lower == best[0].upper == reached[0]
     return Finding(
         Verdict.CONDITIONAL if here and short else verdict(short == 0),
         {"E[tau], Sun's example": reached[0], "optimum there": best[0].upper,
-         "seeded models below the optimum": short, "of": len(trees) - 1},
+         "seeded models below the optimum": short, "of": len(pairs) - 1},
         "Optimal among rules without state on Sun's example, not in general.",
     )  # fmt: skip
 

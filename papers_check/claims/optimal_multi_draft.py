@@ -9,13 +9,22 @@ import numpy as np
 
 from papers_check.claims.base import Claim, Finding, Verdict
 from papers_check.claims.certificates import optimum_formula, value_certificate, value_finding
-from papers_check.claims.tools import CROSSED, SUN, THREE, model, seeded, speed_claim, verdict
+from papers_check.claims.tools import (
+    CROSSED,
+    SUN,
+    THREE,
+    model,
+    seeded,
+    speed_claim,
+    trees,
+    verdict,
+)
 from theory.analysis import analyse
 from theory.drafting import best_tokens, without
 from theory.effects import Effects, exact_law
 from theory.fields import Array, minimum, to_fraction
 from theory.laws import residual
-from theory.models import RowTree, TableModel
+from theory.models import TableModel
 from theory.transport import alpha_star, alpha_star_subsets, bounds, clipped_law
 from theory.transport.certificates import block_optimum
 from theory.transport.one_position import hit_probability
@@ -34,7 +43,7 @@ def formula() -> Finding:
     """The formula for alpha* against proved optima of the transport program."""
     wrong = unproved = 0
     for target, draft in ROWS:
-        p, q = (RowTree.of(model(row), 1) for row in (target, draft))
+        p, q = trees(model(target), model(draft), 1)
         for k in (1, 2, 3):
             best = block_optimum(p, q, k)
             unproved += not best.proved

@@ -6,12 +6,11 @@ import math
 from fractions import Fraction
 
 from papers_check.claims.base import Claim, Finding, Verdict
-from papers_check.claims.tools import CROSSED, largest_distance, seeded, speed_claim, verdict
+from papers_check.claims.tools import CROSSED, largest_distance, seeded, speed_claim, trees, verdict
 from papers_check.pairs import random_table
 from theory.accepted_length import kseq, token
 from theory.analysis import analyse
 from theory.fields import minimum, to_fraction
-from theory.models import RowTree
 from theory.transport import alpha_star
 from theory.verifiers.kseq import accepted_once, gain, smallest_rho
 
@@ -55,7 +54,7 @@ def fraction_of_the_optimum() -> Finding:
     worst, shortfalls = Fraction(1), 0
     for seed in range(20):
         for k in (2, 3):
-            p, q = (RowTree.of(random_table(3, 1, s), 1) for s in (seed, seed + 500))
+            p, q = trees(random_table(3, 1, seed), random_table(3, 1, seed + 500), 1)
             best = alpha_star(p.levels[0][0], q.levels[0][0], k)
             if best == 0:
                 continue
@@ -73,8 +72,8 @@ def one_draft() -> Finding:
     """K-SEQ with one draft against token verification."""
     gaps = []
     for p, q in seeded(10, 3, 3):
-        trees = RowTree.of(p, 3), RowTree.of(q, 3)
-        gaps.append(to_fraction(kseq(*trees, 3, 1) - token(*trees, 3)))
+        pair = trees(p, q, 3)
+        gaps.append(to_fraction(kseq(*pair, 3, 1) - token(*pair, 3)))
     law = analyse(*CROSSED, "kseq", 2).accepted_law == analyse(*CROSSED, "token", 2).accepted_law
     return Finding(
         verdict(law and not any(gaps)),

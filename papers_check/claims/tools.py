@@ -10,7 +10,7 @@ from papers_check.claims.base import Claim, Finding, Verdict
 from papers_check.pairs import random_table
 from theory.analysis import analyse
 from theory.fields import to_fraction
-from theory.models import MarkovModel, TableModel
+from theory.models import MarkovModel, Model, RowTree, TableModel
 
 SUN = ("1/3,2/3", "2/3,1/3")
 """The two-token example of Sun et al. 2024."""
@@ -36,6 +36,16 @@ def seeded(
     """Pairs of seeded tables whose rows depend on the whole prefix, zeros among them."""
     for seed in range(count):
         yield random_table(vocab, depth, seed, zeros), random_table(vocab, depth, seed + 100, zeros)
+
+
+def trees(target: Model, draft: Model, depth: int) -> tuple[RowTree, RowTree]:
+    """The row trees of a pair."""
+    return RowTree.of(target, depth), RowTree.of(draft, depth)
+
+
+def row_trees(rows: tuple[str, str], depth: int) -> tuple[RowTree, RowTree]:
+    """The row trees of a pair with the same row at every position."""
+    return trees(model(rows[0]), model(rows[1]), depth)
 
 
 def largest_distance(

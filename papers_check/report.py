@@ -1,14 +1,10 @@
-"""The report of ``specproof check``: one set of facts, shown in the terminal, Markdown or JSON."""
+"""The report of ``specproof check``: one set of facts, as Markdown or JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from papers_check.claims.base import Claim, Finding
 from papers_check.crosscheck import ERROR, Row
@@ -76,10 +72,10 @@ def length_cells(rows: Iterable[Row]) -> Cells:
             str(row.num_drafts),
             show(row.exact_accepted),
             show(float(row.iid_accepted), 4),
-            _interval(row.simulated),
-            _interval(row.decoded),
+            interval_text(row.simulated),
+            interval_text(row.decoded),
             row.lossless,
-            _mark(row.agrees),
+            mark(row.agrees),
         ]
         for row in rows
     ]
@@ -95,7 +91,7 @@ def greedy_cells(rows: Iterable[GreedyRow]) -> Cells:
             str(row.num_drafts),
             f"{row.equal} of {row.prompts}",
             f"{row.tokens_per_call:.3f}",
-            _mark(row.agrees),
+            mark(row.agrees),
         ]
         for row in rows
     ]
@@ -109,30 +105,10 @@ def claim_cells(claims: Iterable[tuple[Claim, Finding]]) -> Cells:
             claim.paper,
             str(finding.verdict),
             "; ".join(f"{name} {show(value)}" for name, value in finding.numbers.items()),
-            _mark(finding.verdict == claim.expected),
+            mark(finding.verdict == claim.expected),
         ]
         for claim, finding in claims
     ]
-
-
-def print_report(report: CheckReport, console: Console) -> None:
-    """Show the report as tables."""
-    sections = [
-        ("Lengths and laws", LENGTH_HEADER, length_cells(report.rows)),
-        ("Temperature 0: texts equal to autoregressive decoding", GREEDY_HEADER,
-         greedy_cells(report.greedy)),
-        ("Published claims", CLAIM_HEADER, claim_cells(report.claims)),
-    ]  # fmt: skip
-    for title, header, cells in sections:
-        if not cells:
-            continue
-        table = Table(*map(escape, header), title=title)
-        for row in cells:
-            table.add_row(*map(escape, row))
-        console.print(table)
-    for note in report.notes:
-        console.print(f"note: {note}", markup=False)
-    console.print(f"{report.verdict} ({report.seconds:.0f} s)", style="bold", markup=False)
 
 
 def markdown(report: CheckReport) -> str:
@@ -200,14 +176,16 @@ def _row_json(row: Row) -> Json:
     }
 
 
-def _interval(interval: Interval | None) -> str:
+def interval_text(interval: Interval | None) -> str:
+    """An estimate with the half-width of its interval."""
     if interval is None:
         return "—"
     half = (interval.high - interval.low) / 2
     return f"{interval.estimate:.4f} ± {half:.3f}"
 
 
-def _mark(good: bool) -> str:
+def mark(good: bool) -> str:
+    """A yes, or a NO that meets the eye."""
     return "yes" if good else "NO"
 
 

@@ -19,7 +19,8 @@ from papers_check.greedy import GreedyRow, greedy_rows
 from papers_check.numbers import dumps
 from papers_check.pairs import smollm2_pair, table_pairs, tiny_pair
 from papers_check.provenance import provenance
-from papers_check.report import CheckReport, as_json, markdown, print_report
+from papers_check.report import CheckReport, as_json, markdown
+from papers_check.terminal import print_report
 
 Say = Callable[[str], None]
 
@@ -54,6 +55,8 @@ def check(
     json:
         Print JSON instead of tables.
     """
+    if not output.resolve().parent.is_dir():
+        raise ValueError(f"cannot write {output}: {output.parent} is not a folder; make it first")
     console = Console(stderr=json)
     report = run(quick, seed, console)
     document = as_json(report)

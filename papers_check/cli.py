@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "decode": "papers_check.commands.decode:decode",
     "bench": "papers_check.commands.bench:bench",
     "models": "papers_check.commands.models:models",
+    "notebooks": "papers_check.commands.notebooks:notebooks",
 }
 """Command name to ``module:function``; a module is imported only when its command is asked for."""
 
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = [arguments[0]] if arguments and arguments[0] in COMMANDS else list(COMMANDS)
     _register(chosen)
+    app.register_install_completion_command()
     try:
         app(arguments)
     except ValueError as error:

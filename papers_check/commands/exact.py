@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from papers_check.numbers import Json, dumps, show, with_floats
+from theory import catalogue
 from theory.analysis import Analysis, analyse
 
 SHOWN_STRINGS = 12
@@ -41,6 +44,31 @@ def facts(analysis: Analysis) -> Json:
     }
 
 
+def parse_params(verifier: str, settings: list[str]) -> dict[str, Any]:
+    """``name=value`` settings as parameters, each with the type of its default.
+
+    Raises:
+        ValueError: a setting of another form, an unknown parameter, a value of another type.
+    """
+    defaults = catalogue.verifier(verifier).params
+    params: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in defaults:
+            known = ", ".join(f"{key}={default}" for key, default in defaults.items())
+            raise ValueError(f"{setting!r} sets nothing of {verifier!r}; it has: {known or 'none'}")
+        kind = type(defaults[name])
+        if kind is bool:
+            if value not in ("true", "false"):
+                raise ValueError(f"{setting!r}: write true or false")
+            params[name] = value == "true"
+        elif kind is int:
+            params[name] = int(value)
+        else:
+            params[name] = value
+    return params
+
+
 def exact(
     *,
     target: str,
@@ -50,6 +78,7 @@ def exact(
     drafts: int = 1,
     horizon: int | None = None,
     field: str = "exact",
+    param: list[str] | None = None,
     json: bool = False,
 ) -> None:
     """Expected lengths, output law and losslessness of one configuration, exactly.
@@ -70,10 +99,13 @@ def exact(
         Tokens generated; default gamma + 1.
     field:
         exact (rationals) or float.
+    param:
+        A parameter of the verifier, such as w=3/4 (see `specproof list --json`); repeatable.
     json:
         Print JSON instead of a table.
     """
-    analysis = analyse(target, draft, verifier, gamma, drafts, horizon, field=field)
+    params = parse_params(verifier, param or [])
+    analysis = analyse(target, draft, verifier, gamma, drafts, horizon, field=field, **params)
     if json:
         print(dumps(facts(analysis)))
         return

@@ -10,7 +10,10 @@ from papers_check.claims.base import Claim, Finding, Verdict
 from papers_check.pairs import random_table
 from theory.analysis import analyse
 from theory.fields import to_fraction
+from theory.generation import autoregressive, distance, generate
 from theory.models import MarkovModel, Model, RowTree, TableModel
+from theory.verifiers import load_program
+from theory.windows import AdaptiveDecoder, Rule, Stopping
 
 SUN = ("1/3,2/3", "2/3,1/3")
 """The two-token example of Sun et al. 2024."""
@@ -56,6 +59,18 @@ def largest_distance(
         to_fraction(analyse(p, q, rule, gamma, drafts, horizon, **params).distance)
         for p, q in seeded(models, vocab, horizon)
     )
+
+
+def adaptive_distance(
+    rule: Rule, verifier: str, models: int = 4, horizon: int = 4, tell: bool = False
+) -> Fraction:
+    """The largest distance to the target with a window that ``rule`` ends, over seeded models."""
+    distances = []
+    for p, q in seeded(models, 2, horizon):
+        decoder = AdaptiveDecoder(p, q, load_program(verifier), Stopping(rule), tell=tell)
+        law = generate(decoder, horizon).tokens
+        distances.append(to_fraction(distance(law, autoregressive(p, horizon))))
+    return max(distances)
 
 
 def speed_claim(name: str, paper: str, place: str, statement: str, needs: str) -> Claim:

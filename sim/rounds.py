@@ -116,9 +116,14 @@ def simulate_generations(
     n: int,
     rng: Generator,
     *,
+    drawn: Source | None = None,
     workers: int = 1,
 ) -> Generations:
     """``n`` independent generations of ``horizon`` tokens.
+
+    Args:
+        drawn: the rows that drafts are really drawn from, where those handed to the verifier are
+            others (a fault; ``sim.mutants``).
 
     Raises:
         ValueError: as ``simulate_rounds``, or a horizon below 1.
@@ -128,9 +133,10 @@ def simulate_generations(
     rule = get(verifier) if isinstance(verifier, str) else verifier
     depth = horizon - 1 + (gamma if rule.stateful else 0)
     rule, p, q = _setup(target, draft, rule, gamma, num_drafts, depth)
+    source = q if drawn is None else tabulate(drawn, depth)
 
     def chunk(size: int, stream: Generator) -> Generations:
-        return _generate(rule, p, q, gamma, num_drafts, horizon, size, stream)
+        return _generate(rule, p, q, source, gamma, num_drafts, horizon, size, stream)
 
     parts = _map(chunk, n, rng, workers)
     return Generations(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
@@ -140,6 +146,7 @@ def _generate(
     rule: ArrayVerifier,
     p: RowTable,
     q: RowTable,
+    source: RowTable,
     gamma: int,
     num_drafts: int,
     horizon: int,
@@ -154,7 +161,7 @@ def _generate(
     p_state, q_state = np.zeros_like(at), np.zeros_like(at)
     carry: Any = None
     while ids.size:
-        drafted = draft_blocks(p, q, p_state, q_state, gamma, num_drafts, rng)
+        drafted = draft_blocks(p, source, p_state, q_state, gamma, num_drafts, rng)
         uniforms = rng.random((ids.size, rule.slots(gamma, num_drafts)))
         lengths = None if rule.stateful else np.minimum(gamma, horizon - at - 1)
         verdict = _verify(rule, p, q, drafted, uniforms, lengths, carry)

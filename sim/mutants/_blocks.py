@@ -7,7 +7,15 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from sim.verifiers import VERIFIERS, Verdict, kseq
-from sim.verifiers._common import Array, Round, open_round
+from sim.verifiers._common import (
+    Array,
+    Round,
+    block_probability,
+    columns,
+    open_round,
+    probability,
+    residual_mass,
+)
 
 
 def first_failure(rnd: Round, uniforms: Array, thresholds: Array) -> Array:
@@ -55,3 +63,18 @@ def copies_skipped(
             tape.insert(0, xp.where(copy, 1.0, uniforms[:, slot : slot + 1]))
     rnd = open_round(log_p, log_q, drafts, rest[0] if rest else None)
     return kseq.decide(rnd, xp.concat(tape, axis=1))
+
+
+def unscaled_tests(rnd: Round, log_w: Array) -> Array:
+    """Block tests whose residual mass lacks the factor W."""
+    xp, tests = rnd.xp, []
+    for i in range(1, rnd.gamma + 1):
+        h = probability(xp, log_w[:, i], rnd.tolerance)
+        if i < rnd.gamma:
+            p = xp.exp(rnd.log_p[:, 0, i])
+            mass = residual_mass(rnd, p, rnd.log_q[:, 0, i], rnd.full(0.0))
+            # z/(z + 1 - W) = s/(s + 1/W - 1) with z = W s, so the unscaled z counts as z/W.
+            scaled = mass * xp.exp(-xp.clip(log_w[:, i], -700.0, None))
+            h = xp.where(i < rnd.lengths, block_probability(rnd, scaled, log_w[:, i]), h)
+        tests.append(xp.where(i <= rnd.lengths, h, 0.0))
+    return columns(rnd, tests)

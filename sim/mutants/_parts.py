@@ -1,33 +1,15 @@
-"""Parts shared by the faulty verifiers: a description, and rules with one part replaced."""
+"""Parts shared by the faulty verifiers: rules with one part replaced."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from array_api_compat import array_namespace
 
-from sim.verifiers import VERIFIERS, ArrayVerifier, Verdict, block, token
+from sim.verifiers import VERIFIERS, Verdict, block, token
 from sim.verifiers._common import Array, Round, deepest, draw_or_target, open_round, residual
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A faulty verifier.
-
-    rule: name of the verifier it spoils. fault: what is wrong. references: public discussions of
-    the fault (owner/name#number). found_by: ``law``, ``length`` or ``ties``.
-    """
-
-    name: str
-    rule: str
-    fault: str
-    verifier: ArrayVerifier
-    references: tuple[str, ...]
-    found_by: str = "law"
-
 
 Weights = Callable[[Round, Array, Array, Array], Array]
 """(round, p [B, V], log q [B, V], accepted [B]) -> unnormalised law of the emitted token."""
@@ -39,13 +21,27 @@ def difference(rnd: Round, p: Array, log_q: Array, accepted: Array) -> Array:
     return residual(rnd.xp, p, log_q, rnd.full(0.0))
 
 
+def own_coins(rnd: Round, uniforms: Array) -> Array:
+    return uniforms[:, : rnd.gamma]
+
+
+def own_last_coin(rnd: Round, uniforms: Array, accepted: Array) -> Array:
+    return uniforms[:, rnd.gamma]
+
+
 def token_rule(
     weights: Weights = difference,
     tests: Callable[[Round], Array] = token.thresholds,
     passes: Callable[[Array, Array], Array] = operator.lt,
-    reuse_uniform: bool = False,
+    coins: Callable[[Round, Array], Array] = own_coins,
+    last_coin: Callable[[Round, Array, Array], Array] = own_last_coin,
 ) -> Callable[..., Verdict]:
-    """Token verification with one part replaced."""
+    """Token verification with one part replaced.
+
+    Args:
+        coins: (round, tape) -> uniforms [B, g] of the tests.
+        last_coin: (round, tape, accepted) -> uniform [B] of the emitted token.
+    """
 
     def verify(
         log_p: Array,
@@ -58,15 +54,14 @@ def token_rule(
         validate: bool = True,
     ) -> Verdict:
         rnd = open_round(log_p, log_q, drafts, lengths)
-        xp, h = rnd.xp, tests(rnd)
+        xp, h, u = rnd.xp, tests(rnd), coins(rnd, uniforms)
         accepted, alive = rnd.full(0, xp.int64), rnd.full(1, xp.bool)
         for i in range(rnd.gamma):
-            alive = alive & (i < rnd.lengths) & passes(uniforms[:, i], h[:, i])
+            alive = alive & (i < rnd.lengths) & passes(u[:, i], h[:, i])
             accepted = accepted + xp.astype(alive, xp.int64)
         log_p_row, log_q_row = rnd.rows_at(accepted)
         p = rnd.xp.exp(log_p_row)
-        slot = accepted if reuse_uniform else rnd.full(rnd.gamma, xp.int64)
-        coin = uniforms[rnd.batch, slot]
+        coin = last_coin(rnd, uniforms, accepted)
         emitted = draw_or_target(rnd, weights(rnd, p, log_q_row, accepted), p, coin)
         return Verdict(accepted, rnd.full(0, xp.int64), emitted)
 
@@ -74,9 +69,11 @@ def token_rule(
 
 
 def block_rule(
-    pick: Callable[[Round, Array, Array], Array] = deepest, scaled: bool = True
+    pick: Callable[[Round, Array, Array], Array] = deepest,
+    scaled: bool = True,
+    tests: Callable[[Round, Array], Array] = block.thresholds,
 ) -> Callable[..., Verdict]:
-    """Block verification with another choice of tau, or with the unscaled residual."""
+    """Block verification with another choice of tau, other tests, or the unscaled residual."""
 
     def verify(
         log_p: Array,
@@ -90,7 +87,7 @@ def block_rule(
     ) -> Verdict:
         rnd = open_round(log_p, log_q, drafts, lengths)
         log_w = block.log_ratios(rnd)
-        accepted = pick(rnd, uniforms, block.thresholds(rnd, log_w))
+        accepted = pick(rnd, uniforms, tests(rnd, log_w))
         log_p_row, log_q_row = rnd.rows_at(accepted)
         p = rnd.xp.exp(log_p_row)
         scale = log_w[rnd.batch, accepted] if scaled else rnd.full(0.0)

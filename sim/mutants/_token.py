@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, device
 
 from sim.mutants._parts import difference
+from sim.mutants._programs import COIN_BITS, CONFIDENCE, HALF_EPSILON
 from sim.verifiers import VERIFIERS, Verdict
-from sim.verifiers._common import Array, Round, columns
+from sim.verifiers._common import Array, Round, columns, log_divide, probability
 
 
 def from_target(rnd: Round, p: Array, log_q: Array, accepted: Array) -> Array:
@@ -74,3 +75,109 @@ def shared_stream(
     xp = array_namespace(uniforms)
     shared = xp.broadcast_to(uniforms[:1], uniforms.shape)
     return VERIFIERS["token"].verify(log_p, log_q, drafts, shared, *rest, **options)
+
+
+def rejecting_coin(rnd: Round, uniforms: Array, accepted: Array) -> Array:
+    return uniforms[rnd.batch, accepted]
+
+
+def draft_noise(rnd: Round, i: int, uniforms: Array) -> Array:
+    """The uniform that drew drafted token i, given the token: a point of its bucket, [B]."""
+    q = rnd.xp.exp(rnd.log_q[:, 0, i])
+    token = rnd.drafts[:, 0, i]
+    below = rnd.xp.arange(q.shape[1], device=device(q)) < token[:, None]
+    low = rnd.xp.sum(rnd.xp.where(below, q, 0.0), axis=1)
+    return low + uniforms * q[rnd.batch, token]
+
+
+def coins_of_draft(rnd: Round, uniforms: Array) -> Array:
+    return columns(rnd, [draft_noise(rnd, i, uniforms[:, i]) for i in range(rnd.gamma)])
+
+
+def last_coin_of_draft(rnd: Round, uniforms: Array, accepted: Array) -> Array:
+    xp, last = rnd.xp, uniforms[:, rnd.gamma]
+    coin = last
+    for i in range(rnd.gamma):
+        rejected = (accepted == i) & (accepted < rnd.lengths)
+        coin = xp.where(rejected, draft_noise(rnd, i, last), coin)
+    return coin
+
+
+def coarse_coins(rnd: Round, uniforms: Array) -> Array:
+    grid = 2.0**COIN_BITS
+    return rnd.xp.floor(uniforms[:, : rnd.gamma] * grid) / grid
+
+
+def clamped(rnd: Round, p: Array, log_q: Array, accepted: Array) -> Array:
+    xp = rnd.xp
+    rejected = (accepted < rnd.lengths)[:, None]
+    return xp.where(rejected, xp.clip(p - xp.exp(log_q), float(HALF_EPSILON), None), p)
+
+
+def corrupted_tests(rnd: Round) -> Array:
+    """Ratios of a target row that was overwritten by its residual."""
+    xp, tests = rnd.xp, []
+    for i in range(rnd.gamma):
+        log_p, log_q = rnd.token_logs(i, 0)
+        left = xp.clip(xp.exp(log_divide(xp, log_p, log_q)) - 1.0, 0.0, 1.0)
+        tests.append(xp.where(i < rnd.lengths, left, 0.0))
+    return columns(rnd, tests)
+
+
+def half_ensemble_tests(rnd: Round) -> Array:
+    xp, tests = rnd.xp, []
+    for i in range(rnd.gamma):
+        log_p, log_q = rnd.token_logs(i, 0)
+        h = probability(xp, log_divide(xp, log_p, log_q), rnd.tolerance)
+        ratio = xp.exp(xp.clip(log_divide(xp, log_p, log_q), None, 50.0))
+        tests.append(xp.where(i < rnd.lengths, xp.where(h < 1, (1 + ratio) / 2, 1.0), 0.0))
+    return columns(rnd, tests)
+
+
+def until_unsure(
+    log_p: Array,
+    log_q: Array,
+    drafts: Array,
+    uniforms: Array,
+    lengths: Array | None = None,
+    *_: Any,
+    **options: Any,
+) -> Verdict:
+    """Drafted tokens of low probability are dropped after they were drawn."""
+    xp = array_namespace(log_p)
+    gamma = drafts.shape[2]
+    kept = xp.full((drafts.shape[0],), gamma, dtype=xp.int64, device=device(log_p))
+    kept = kept if lengths is None else xp.minimum(kept, lengths)
+    batch = xp.arange(drafts.shape[0], device=device(log_p))
+    for i in reversed(range(gamma)):
+        q = xp.exp(log_q[batch, 0, i, xp.clip(drafts[:, 0, i], 0, None)])
+        kept = xp.where((i < kept) & (q < float(CONFIDENCE) - 1e-12), i, kept)
+    return VERIFIERS["token"].verify(log_p, log_q, drafts, uniforms, kept, **options)
+
+
+class Ended(NamedTuple):
+    """Which requests have ended, [B]."""
+
+    done: Array
+
+
+def ends_only_at_last(eos: int) -> Any:
+    """An end of sequence inside a block is overlooked."""
+
+    def verify(
+        log_p: Array,
+        log_q: Array,
+        drafts: Array,
+        uniforms: Array,
+        lengths: Array | None = None,
+        carry: Ended | None = None,
+        **options: Any,
+    ) -> Verdict:
+        verdict = VERIFIERS["token"].verify(log_p, log_q, drafts, uniforms, lengths, **options)
+        xp = array_namespace(log_p)
+        done = verdict.token != verdict.token if carry is None else carry.done
+        accepted = xp.where(done, 0, verdict.accepted)
+        token = xp.where(done, eos, verdict.token)
+        return verdict._replace(accepted=accepted, token=token, carry=Ended(token == eos))
+
+    return verify

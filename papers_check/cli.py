@@ -16,12 +16,6 @@ try:
 except PackageNotFoundError:  # a source tree that was never installed
     _VERSION = "unknown"
 
-app = App(
-    name="specproof",
-    help="Speculative decoding, proved: exact theory, simulation and a runtime held against it.",
-    version=_VERSION,
-)
-
 COMMANDS: dict[str, str] = {
     "check": "papers_check.commands.check:check",
     "list": "papers_check.commands.catalogue:list_algorithms",
@@ -37,20 +31,26 @@ COMMANDS: dict[str, str] = {
 """Command name to ``module:function``; a module is imported only when its command is asked for."""
 
 
-def _register(names: Sequence[str]) -> None:
+def build(names: Sequence[str]) -> App:
+    """The command line with some of its commands."""
+    app = App(
+        name="specproof",
+        help="Speculative decoding: exact theory, simulation, and a runtime held against them.",
+        version=_VERSION,
+    )
     for name in names:
         module, function = COMMANDS[name].split(":")
         app.command(getattr(importlib.import_module(module), function), name=name)
+    app.register_install_completion_command()
+    return app
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; bad input is one clear line on stderr and exit code 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = [arguments[0]] if arguments and arguments[0] in COMMANDS else list(COMMANDS)
-    _register(chosen)
-    app.register_install_completion_command()
     try:
-        app(arguments)
+        build(chosen)(arguments)
     except ValueError as error:
         console = Console(stderr=True, highlight=False)
         console.print("[red]error:[/red]", escape(str(error)), soft_wrap=True)

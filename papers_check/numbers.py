@@ -8,13 +8,15 @@ import re
 from fractions import Fraction
 from typing import Any
 
+from theory.fields import Rational, to_fraction
+
 Json = dict[str, Any]
 
 
 def encode(value: Any) -> Any:
     """A JSON-ready copy: rationals become ``"a/b"`` strings, token tuples ``"0 1"`` keys."""
-    if isinstance(value, Fraction):
-        return str(value)
+    if isinstance(value, (Fraction, Rational)):
+        return str(to_fraction(value))
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -40,7 +42,8 @@ def show(value: Any, digits: int = 6) -> str:
     """A number for a table: short rationals as they are, with the decimal beside them."""
     if value is None:
         return "—"
-    if isinstance(value, Fraction):
+    if isinstance(value, (Fraction, Rational)):
+        value = to_fraction(value)
         if value.denominator == 1:
             return str(value)
         text = f"{float(value):.{digits}g}"

@@ -1,0 +1,259 @@
+"""What the notebooks share: numbers as LaTeX, charts in one style, exercises that are checked.
+
+Charts use Okabe and Ito's colours, which colour-blind readers tell apart, and repeat every colour
+as a shape or a dash. Axes take ``(field, title)``; titles carry the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import altair as alt
+import marimo as mo
+
+from theory.drafting import fixed
+from theory.fields import EXACT, Number, to_fraction
+from theory.generation import Decoder, generate
+from theory.models import Prefix, as_model
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "stroke")
+DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4], [1, 4])
+LONGEST = 13
+"""Characters beyond which a fraction is shown as a decimal."""
+
+Row = dict[str, Any]
+Axis = tuple[str, str]
+
+
+@alt.theme.register("specproof", enable=True)
+def _theme() -> alt.theme.ThemeConfig:
+    return alt.theme.ThemeConfig(
+        config={
+            "view": {"continuousWidth": 520, "continuousHeight": 300, "stroke": None},
+            "axis": {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"},
+            "legend": {
+                "labelFontSize": 12,
+                "titleFontSize": 12,
+                "labelLimit": 320,
+                "orient": "top",
+            },
+            "range": {"category": list(COLOURS)},
+        }
+    )
+
+
+def coin(numerator: int, denominator: int = 12) -> list[Fraction]:
+    """The row of two tokens whose first has probability numerator/denominator."""
+    first = Fraction(numerator, denominator)
+    return [first, 1 - first]
+
+
+def exact(value: Number, digits: int = 4) -> str:
+    """A number as LaTeX: short fractions with their decimal beside them, others as decimals."""
+    if isinstance(value, float):
+        return f"{value:.{digits}f}"
+    fraction = to_fraction(value)
+    if fraction.denominator == 1:
+        return str(fraction.numerator)
+    decimal = f"{float(fraction):.{digits}f}"
+    if len(str(fraction)) > LONGEST:
+        return decimal
+    sign = "-" if fraction < 0 else ""
+    return rf"{sign}\frac{{{abs(fraction.numerator)}}}{{{fraction.denominator}}} \approx {decimal}"
+
+
+def number(value: Number) -> float:
+    """The nearest float, for charts."""
+    return value if isinstance(value, float) else float(to_fraction(value))
+
+
+def text_law(
+    rule: Any, target: Any, draft: Any, gamma: int, horizon: int | None = None
+) -> dict[Prefix, Number]:
+    """The exact law of the first tokens (default gamma + 1) under any program, ours or not."""
+    models = as_model(target, EXACT, "target"), as_model(draft, EXACT, "draft")
+    return generate(Decoder(*models, rule, fixed(gamma)), horizon or gamma + 1).tokens
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A markdown table."""
+    lines = [list(head), ["---"] * len(head), *map(list, rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def curves(
+    rows: Sequence[Row], x: Axis, y: Axis, by: Axis, points: bool = True, zero: bool = False
+) -> Any:
+    """One line for each value of ``by``, in order of appearance."""
+    names = _names(rows, by)
+    encoding: Row = {
+        "x": _across(rows, x, zero=False),
+        "y": _quantity(y, zero),
+        "color": _by(alt.Color, by, names, COLOURS),
+        "strokeDash": _by(alt.StrokeDash, by, names, DASHES),
+        "tooltip": [*_amounts(x, y), *_labels(by)],
+    }
+    if points:
+        encoding["shape"] = _by(alt.Shape, by, names, SHAPES)
+    dots = {"size": 55, "filled": True} if points else False
+    return _chart(rows).mark_line(strokeWidth=2.5, point=dots).encode(**encoding)
+
+
+def dots(rows: Sequence[Row], x: Axis, y: Axis, by: Axis, zero: bool = False) -> Any:
+    """Points, coloured and shaped by ``by``."""
+    names = _names(rows, by)
+    return (
+        _chart(rows)
+        .mark_point(size=80, filled=True, opacity=0.9)
+        .encode(
+            x=_across(rows, x, zero),
+            y=_quantity(y, zero),
+            color=_by(alt.Color, by, names, COLOURS),
+            shape=_by(alt.Shape, by, names, SHAPES),
+            tooltip=[*_amounts(x, y), *_labels(by)],
+        )
+    )
+
+
+def bars(rows: Sequence[Row], x: Axis, y: Axis, by: Axis, stacked: bool = False) -> Any:
+    """Vertical bars in order of appearance, side by side or stacked."""
+    names = _names(rows, by)
+    encoding: Row = {
+        "x": alt.X(x[0], type="nominal", title=x[1], sort=None, axis=alt.Axis(labelAngle=0)),
+        "y": alt.Y(y[0], type="quantitative", title=y[1], stack="zero" if stacked else None),
+        "color": _by(alt.Color, by, names, COLOURS),
+        "tooltip": [*_labels(x, by), *_amounts(y)],
+    }
+    if stacked:
+        encoding["order"] = alt.Order("rank", type="quantitative")
+    else:
+        encoding["xOffset"] = alt.XOffset(by[0], type="nominal", sort=names)
+    ranked = [{**row, "rank": names.index(row[by[0]])} for row in rows]
+    width = alt.Step(90 if stacked else 30)
+    return _chart(ranked).mark_bar(cornerRadiusEnd=2).encode(**encoding).properties(width=width)
+
+
+def region(corners: Sequence[Row], x: str, y: str) -> Any:
+    """A filled polygon; each corner has its place in "order" and its name in "what"."""
+    encoding = {
+        "x": alt.X(x, type="quantitative"),
+        "y": alt.Y(y, type="quantitative"),
+        "order": alt.Order("order", type="quantitative"),
+        "tooltip": _labels(("what", "region")),
+    }
+    look = {"filled": True, "fill": COLOURS[5], "fillOpacity": 0.35, "stroke": COLOURS[5]}
+    return _chart(corners).mark_line(**look).encode(**encoding)
+
+
+def level(value: Number, text: str, colour: str = COLOURS[6]) -> Any:
+    """A dashed horizontal line with its name above it at the left."""
+    base = _chart([{"level": number(value), "text": text}]).encode(
+        y=alt.Y("level", type="quantitative")
+    )
+    line = base.mark_rule(strokeDash=[5, 4], color=colour)
+    words = base.mark_text(align="left", dx=4, dy=-7, fontSize=12, color=colour).encode(
+        x=alt.value(0), text=alt.Text("text", type="nominal")
+    )
+    return line + words
+
+
+def _chart(rows: Sequence[Row]) -> Any:
+    return alt.Chart(alt.Data(values=list(rows)))
+
+
+def _across(rows: Sequence[Row], x: Axis, zero: bool) -> alt.X:
+    """A horizontal axis; whole numbers are not divided further."""
+    whole = all(isinstance(row[x[0]], int) for row in rows)
+    ticks = alt.Axis(tickMinStep=1, format="d") if whole else alt.Axis()
+    scale = alt.Scale(zero=zero, nice=not whole)
+    return alt.X(x[0], type="quantitative", title=x[1], scale=scale, axis=ticks)
+
+
+def _names(rows: Sequence[Row], by: Axis) -> list[Any]:
+    names = list(dict.fromkeys(row[by[0]] for row in rows))
+    if len(names) > len(COLOURS):
+        raise ValueError(f"{len(names)} names for {len(COLOURS)} colours; show fewer at a time")
+    return names
+
+
+def _by(channel: Any, by: Axis, names: list[Any], looks: Sequence[Any]) -> Any:
+    scale = alt.Scale(domain=names, range=list(looks[: len(names)]))
+    return channel(by[0], type="nominal", title=by[1], scale=scale)
+
+
+def _quantity(y: Axis, zero: bool) -> alt.Y:
+    return alt.Y(y[0], type="quantitative", title=y[1], scale=alt.Scale(zero=zero))
+
+
+def _amounts(*axes: Axis) -> list[alt.Tooltip]:
+    return [alt.Tooltip(n, type="quantitative", title=title, format=".5~g") for n, title in axes]
+
+
+def _labels(*axes: Axis) -> list[alt.Tooltip]:
+    return [alt.Tooltip(name, type="nominal", title=title) for name, title in axes]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A question with a number for an answer.
+
+    Attributes:
+        question, solution: markdown.
+        by_hand: what the solution arrives at.
+        computed: the same from the toolkit.
+    """
+
+    question: str
+    solution: str
+    by_hand: Number
+    computed: Number
+
+    def answered_by(self, text: str) -> bool:
+        """Whether a reader's text ("10/9", "1.111") is the answer, decimals to three digits."""
+        try:
+            given = Fraction(text.replace(" ", ""))
+        except (ValueError, ZeroDivisionError):
+            return False
+        truth = number(self.computed)
+        rounding = 0 if "/" in text or "." not in text else 5e-4 * max(abs(truth), 1)
+        return abs(float(given) - truth) <= max(rounding, 1e-12)
+
+
+def check(exercises: Sequence[Exercise]) -> list[Exercise]:
+    """The exercises, each solution having been compared with the toolkit's number.
+
+    Raises:
+        AssertionError: a solution that is wrong.
+    """
+    for task in exercises:
+        pair = task.by_hand, task.computed
+        if any(isinstance(value, float) for value in pair):
+            right = abs(number(pair[0]) - number(pair[1])) < 1e-9
+        else:
+            right = to_fraction(pair[0]) == to_fraction(pair[1])
+        assert right, f"{pair[0]} by hand, {pair[1]} computed: {task.question}"
+    return list(exercises)
+
+
+def answers(exercises: Sequence[Exercise]) -> Any:
+    """One text field per exercise."""
+    fields = [mo.ui.text(placeholder="10/9 or 1.111", label="Your answer") for _ in exercises]
+    return mo.ui.array(fields)
+
+
+def sheet(exercises: Sequence[Exercise], given: Any) -> mo.Html:
+    """The exercises with the reader's answers judged, and solutions to unfold."""
+    items: list[Any] = [mo.md("## Exercises")]
+    for place, task in enumerate(exercises):
+        text = given.value[place]
+        mark = "" if not text else "✓ right" if task.answered_by(text) else "✗ not yet"
+        items += [
+            mo.md(f"**{place + 1}.** {task.question}"),
+            mo.hstack([given[place], mo.md(mark)], justify="start"),
+            mo.accordion({"Solution": mo.md(f"{task.solution}\n\n$= {exact(task.computed)}$")}),
+        ]
+    return mo.vstack(items)

@@ -160,6 +160,15 @@ def test_refusals() -> None:
         bounds(row, [F(1, 2), F(1, 3)], 1, 2)
     with pytest.raises(ValueError, match="use equal ones"):
         block_optimum(RowTree.of(row, 1), RowTree.of(row, 2), 2)
-    long = [F(1, LEAVES + 1)] * (LEAVES + 1)
+    wide = [F(1, LEAVES)] * LEAVES
     with pytest.raises(ValueError, match="lower gamma"):
-        bounds(long, long, 1, 2)
+        bounds(wide, wide, 2, 2)
+
+
+def test_one_position_needs_no_linear_program() -> None:
+    rng = np.random.default_rng(2)
+    rows = [rng.dirichlet(np.ones(3 * LEAVES)) for _ in "pq"]
+    b = bounds(*(MarkovModel(row, field="float") for row in rows), 1, 3, "float")
+    assert b.block_optimum == b.stateless_optimum == pytest.approx(b.alpha_star, rel=1e-12)
+    for proof in b.certificates.values():
+        assert proof["lower"] == proof["upper"]

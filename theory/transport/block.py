@@ -11,7 +11,9 @@ the mass of the strings that start with v,
 over strings v of length 1..gamma, f(root) = 1. The second is the optimum of rules that never
 change later targets. Sets A are exponentially many, but for a given G the most violated ones
 are {G/Q >= t}, because phi_K is concave: a sort finds them. So the linear program starts with none
-and adds those that its solution violates, a handful of times, until none is.
+and adds those that its solution violates, about ten times. What it adds for a violated A is
+sum_x (G(x) - t Q(x))_+ <= phi_K(s) - t s at s = Q(A), t = phi_K'(s): the tangent at s, which bounds
+every set at once, and A exactly (:class:`Cut`).
 
 The multipliers b(v) of f(v) <= G(v) form a certificate of optimality of their own
 (``theory.transport.checker``), of size V^gamma rather than of the number of multisets of drafts.
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,21 +36,39 @@ from theory.transport.linear import LinearProgram, Row, Solution
 from theory.transport.one_position import hit_probability, sums_before
 from theory.transport.tree_bounds import node_masses
 
-LEAVES = 300
-"""Largest number of drafted strings that the linear program is built for (minutes at the limit)."""
+LEAVES = 128
+"""Largest number of drafted strings that is solved for (half a minute at the limit)."""
 
 VIOLATION = 1e-10
 """Mass by which a set may exceed its bound in a float solution."""
+
+BAND = 32
+"""Strings on either side of a set's threshold that a cut decides anew."""
 
 Node = tuple[int, int]
 """A string by its length and its index on that level (``theory.models.RowTree``)."""
 
 
+class Cut(NamedTuple):
+    """The constraint at the set A of the first ``size`` strings of ``inside`` and ``near``.
+
+    The strings of ``inside`` count with G - t Q, those of ``near`` with its positive part, which is
+    decided anew in every solution; the others count nothing. Valid for any choice of them.
+    """
+
+    inside: tuple[int, ...]
+    near: tuple[int, ...]
+    size: int
+
+
 @dataclass
 class BlockProgram:
-    """The linear program of one pair of row trees, with the sets added so far.
+    """The linear program of one pair of row trees, before any set is added.
 
     Columns: G of every string that can be drafted, then f of every node that can be accepted.
+
+    Raises:
+        ValueError: more than ``LEAVES`` strings can be drafted (of more than one token).
     """
 
     target: RowTree
@@ -63,7 +84,7 @@ class BlockProgram:
     def __post_init__(self) -> None:
         wanted, drafted = node_masses(self.target), node_masses(self.draft)
         self.leaves = [int(leaf) for leaf in np.flatnonzero(drafted[-1] != 0)]
-        if len(self.leaves) > LEAVES:
+        if self.target.depth > 1 and len(self.leaves) > LEAVES:
             raise ValueError(
                 f"{len(self.leaves)} drafted strings are more than {LEAVES}; lower gamma or the "
                 "vocabulary, or use the level-wise bound"
@@ -99,45 +120,64 @@ class BlockProgram:
             below = range(index * span, (index + 1) * span)
             self._add({j: 1} | {i: -1 for i, leaf in enumerate(self.leaves) if leaf in below}, 0)
 
-    def program(self, cuts: Iterable[Number] = ()) -> LinearProgram:
-        """The program with the constraints of every threshold in ``cuts``, given as masses s."""
+    def program(self, cuts: Iterable[Cut] = ()) -> LinearProgram:
+        """The program with the given cuts; the rows of a cut end with its bound."""
         rows, bounds = list(self.rows), list(self.bounds)
         columns = len(self.leaves) + len(self.nodes)
         gain = dict.fromkeys(range(len(self.leaves), columns), 1)
-        for mass in cuts:
+        for cut in cuts:
+            mass = self.supply[[*cut.inside, *cut.near][: cut.size]].sum()
             slope = self.num_drafts * (1 - mass) ** (self.num_drafts - 1)
-            for i, supply in enumerate(self.supply):
-                rows.append({i: 1, columns + i: -1})
-                bounds.append(slope * supply)
-            rows.append(dict.fromkeys(range(columns, columns + len(self.leaves)), 1))
-            bounds.append(hit_probability(mass, self.num_drafts) - slope * mass)
-            columns += len(self.leaves)
+            excess: dict[int, Number] = dict.fromkeys(cut.inside, 1)
+            for leaf in cut.near:
+                rows.append({leaf: 1, columns: -1})
+                bounds.append(slope * self.supply[leaf])
+                excess[columns] = 1
+                columns += 1
+            rows.append(excess)
+            outside = mass - self.supply[list(cut.inside)].sum()
+            bounds.append(hit_probability(mass, self.num_drafts) - slope * outside)
         return LinearProgram(columns, gain, rows, bounds)
 
     def solve(self) -> Solution:
-        """Solve in floats, adding violated thresholds until there is none."""
-        cuts: dict[Number, None] = {}
+        """Solve in floats, adding cuts until none is violated.
+
+        Cuts without a multiplier are dropped whenever the value has gone down, which it can only
+        do finitely often.
+        """
+        cuts: list[Cut] = []
+        value = np.inf
         while True:
             solution = self.program(cuts).solve()
-            fresh = [s for s in self.violated(solution.primal) if s not in cuts]
+            fresh = [cut for cut in self.violated(solution.primal) if cut not in cuts]
             if not fresh:
                 return solution
-            cuts |= dict.fromkeys(fresh)
+            if solution.value < value - VIOLATION:
+                value = solution.value
+                ends = (
+                    len(self.rows) - 1 + np.cumsum([len(cut.near) + 1 for cut in cuts], dtype=int)
+                )
+                cuts = [
+                    cut
+                    for cut, end in zip(cuts, ends.tolist(), strict=True)
+                    if solution.dual[end] > 0
+                ]
+            cuts += fresh
 
-    def violated(self, primal: NDArray[np.float64]) -> list[Number]:
-        """Draft masses of the sets {G/Q >= t} that hold too much, the worst of each run."""
+    def violated(self, primal: NDArray[np.float64]) -> list[Cut]:
+        """Cuts at the sets {G/Q >= t} that hold too much, the worst of each run."""
         winner, supply = primal[: len(self.leaves)], self.supply.astype(np.float64)
         order = np.argsort(-winner / supply, kind="stable")
         excess = sums_before(winner[order]) - hit_probability(
             sums_before(supply[order]), self.num_drafts
         )
+        leaves = order.tolist()
         return [
-            self.supply[order[:size]].sum()
-            for size in range(1, len(order))
+            Cut(
+                tuple(leaves[: max(size - BAND, 0)]),
+                tuple(leaves[max(size - BAND, 0) : size + BAND]),
+                size,
+            )
+            for size in range(1, len(leaves))
             if excess[size] > VIOLATION and excess[size] >= max(excess[size - 1], excess[size + 1])
         ]
-
-
-def block_value(target: RowTree, draft: RowTree, num_drafts: int, stateless: bool = False) -> float:
-    """The optimum in floats, without a certificate."""
-    return BlockProgram(target, draft, num_drafts, stateless).solve().value

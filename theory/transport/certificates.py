@@ -4,7 +4,8 @@ A float vertex tells which constraints are tight; solving those in rationals giv
 weights (upper bound) and an exact winner law (lower bound). Nothing is believed: the bounds are
 computed from the rounded objects by the functions of ``theory.transport.checker``, and a winner
 that rounding made impossible is mixed with Q, which has slack everywhere, as little as needed. For
-small models the two bounds coincide: the optimum is then proved, as a fraction.
+small models the two bounds coincide: the optimum is then proved, as a fraction. One position needs
+no program: its optimal law and set are known (``theory.transport.one_position``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from theory.models import Prefix, RowTree, prefixes
 from theory.transport import checker
 from theory.transport.block import BlockProgram
 from theory.transport.linear import LinearProgram, Solution, rounded
-from theory.transport.one_position import hit_probability
+from theory.transport.one_position import best_set, clipped_law, hit_probability
 from theory.transport.tree_bounds import node_masses
 
 EXACT_COLUMNS = 150
@@ -31,7 +32,7 @@ EXACT_COLUMNS = 150
 DENOMINATORS = (12, 1000, 10**6)
 """Rounded solutions are tried with these largest denominators."""
 
-GRID = 2**48
+GRID = 2**52
 """Float rows are rounded to multiples of 1/GRID for their certificate."""
 
 
@@ -59,7 +60,7 @@ def block_optimum(
     """The largest E[tau] over all rules that verify K i.i.d. drafts as deep as the trees.
 
     ``stateless``: over the rules that never change the target of later tokens. Float rows are
-    taken as the nearest multiples of 2^-48, which are exact.
+    taken as the nearest multiples of 2^-52, which are exact.
 
     Raises:
         ValueError: trees of different shapes, or more strings than the program can take.
@@ -74,7 +75,7 @@ def block_optimum(
     problem = BlockProgram(exact_tree(target), exact_tree(draft), num_drafts, stateless)
     rows = _rows(problem.target), _rows(problem.draft)
     lower, upper = Fraction(-1), Fraction(target.depth + 1)
-    for primal, dual in _candidates(problem, problem.solve()):
+    for primal, dual in _candidates(problem):
         bound_weights, law = _weights(problem, dual), _possible(problem, primal)
         above = checker.upper_bound(*rows, num_drafts, bound_weights, stateless)
         below = checker.lower_bound(*rows, num_drafts, law, stateless)
@@ -117,7 +118,13 @@ Candidate = tuple[Sequence[Number], Sequence[Number]]
 """Primal and dual of the block program, rational; only G and the weights are used."""
 
 
-def _candidates(problem: BlockProgram, solution: Solution) -> Iterator[Candidate]:
+def _candidates(problem: BlockProgram) -> Iterator[Candidate]:
+    if problem.target.depth == 1:
+        p, q = problem.target.levels[0][0], problem.draft.levels[0][0]
+        law, chosen = clipped_law(p, q, problem.num_drafts)[0], best_set(p, q, problem.num_drafts)
+        yield list(law[problem.leaves]), [int(chosen[token]) for _, token in problem.nodes]
+        return
+    solution = problem.solve()
     for denominator in DENOMINATORS:
         yield tuple(  # type: ignore[misc]
             [rounded(value, denominator) for value in part]

@@ -53,7 +53,7 @@ def bounds(
 
     Returns:
         Fractions for exact models, floats for float ones (whose certificates are about their rows
-        rounded to multiples of 2^-48).
+        rounded to multiples of 2^-52).
 
     Raises:
         ValueError: gamma or K below 1, models that do not match, or too many strings.

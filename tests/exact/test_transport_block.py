@@ -24,7 +24,7 @@ from theory.transport import (
     level_wise,
     marginal,
 )
-from theory.transport.block import LEAVES
+from theory.transport.block import LEAVES, block_value
 
 F = Fraction
 
@@ -97,6 +97,7 @@ def test_random_models(shape: tuple[int, int, int], seed: int) -> None:
         assert optimum.proved
         by_definition = block_optimum_lp(p, q, num_drafts, stateless)
         assert float(optimum.upper) == pytest.approx(by_definition, abs=1e-9)
+        assert block_value(p, q, num_drafts, stateless) == pytest.approx(by_definition, abs=1e-9)
     for rule in (kseq, max_ratio_block):
         assert to_fraction(rule(p, q, gamma, num_drafts)) <= b.stateless_optimum
 

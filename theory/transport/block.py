@@ -181,3 +181,12 @@ class BlockProgram:
             for size in range(1, len(leaves))
             if excess[size] > VIOLATION and excess[size] >= max(excess[size - 1], excess[size + 1])
         ]
+
+
+def block_value(target: RowTree, draft: RowTree, num_drafts: int, stateless: bool = False) -> float:
+    """The optimum in floats, without a proof.
+
+    Raises:
+        ValueError: more than ``LEAVES`` strings can be drafted.
+    """
+    return BlockProgram(target, draft, num_drafts, stateless).solve().value

@@ -79,7 +79,7 @@ def best_tree(values: dict[Prefix, Fraction], size: int) -> tuple[Prefix, ...]:
 
 def joint(source: Model, depth: int) -> dict[Prefix, Fraction]:
     """Probabilities of all strings up to ``depth``."""
-    masses = {(): Fraction(1)}
+    masses: dict[Prefix, Fraction] = {(): Fraction(1)}
     for length in range(depth):
         for v in prefixes(source.vocab, length):
             for x, share in enumerate(source.row(v)):
@@ -126,7 +126,8 @@ def small_vocabulary() -> Finding:
 
 
 CLAIMS = (
-    Claim("eagle-lossless", EAGLE, "tree verification", "Trees of top-k drafts keep the output law.",
+    Claim("eagle-lossless", EAGLE, "tree verification",
+          "Trees of top-k drafts keep the output law.",
           Verdict.HOLDS, lossless,
           "specproof exact --target 1/2,1/3,1/6 --draft 1/6,1/3,1/2 --verifier point_mass "
           "--drafts 2"),

@@ -55,7 +55,7 @@ def as_row(values: Iterable[Any] | str, field: Field | str = "exact", where: str
     total = row.sum()
     if field is FLOAT:
         if abs(total - 1) > SUM_TOLERANCE:
-            raise ValueError(f"{where}: probabilities sum to {total!r}, not 1; divide by the sum")
+            raise ValueError(f"{where}: probabilities sum to {float(total)!r}, not 1; divide by the sum")
         return np.asarray(row / total)
     if total != 1:
         raise ValueError(f"{where}: probabilities sum to {total}, not 1; divide by the sum")

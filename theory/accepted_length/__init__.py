@@ -25,6 +25,7 @@ from theory.accepted_length.multi import (
     sequential_block,
     sequential_greedy_block,
 )
+from theory.accepted_length.optimal_transport import optimal_transport
 from theory.accepted_length.single import block, greedy_block, token
 from theory.accepted_length.trees import drafted_mass, point_mass, traversal
 from theory.fields import Number
@@ -43,6 +44,7 @@ CLOSED_FORMS: dict[str, ClosedForm] = {
     "max_ratio_block": max_ratio_block,
     "traversal": traversal,
     "point_mass": point_mass,
+    "optimal_transport": optimal_transport,
     "marked_block": marked_block,
     "marked_greedy_block": marked_greedy_block,
     **LOSSY_FORMS,

@@ -102,6 +102,11 @@ class Audit:
         return betting.prior(draft, self.places)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the categories: the rows of ``evidence`` and ``seen``."""
+        return categories()
+
+    @property
     def log_e(self) -> float:
         """The log of the e-value."""
         if not self.bets:

@@ -48,6 +48,17 @@ def laws(mutant: Mutant, name: str = "") -> tuple[dict[Prefix, Number], dict[Pre
     return correct, generation(mutant, *models).tokens
 
 
+@cache
+def correct_length(mutant: Mutant, name: str = "") -> float:
+    """E[tau] of the first full round of the rule that the mutant spoils, as it should be."""
+    target, draft = pair(name or mutant.pair, FLOAT)
+    plain = mutant.corrected()
+    program = cast(Program, plain.program)
+    decoder = Decoder(target, draft, program, _unused, drafting=drafting(plain))
+    law = decoder.round_law((), (), mutant.gamma)
+    return float(sum(mass * outcome.accepted for outcome, mass in law.items()))
+
+
 def exact_distance(mutant: Mutant, name: str = "") -> Number:
     """Total variation between the two laws: a rational, or a float if the fault is irrational."""
     value = distance(*laws(mutant, name))

@@ -12,6 +12,7 @@ from sim.verifiers import VERIFIERS, ArrayVerifier, Verdict
 from theory.fields import Array, Field
 from theory.laws import point_mass
 from theory.models import Model, Prefix
+from theory.verifiers.common import load_program
 
 Evidence = Literal["law", "length", "ties", "dependence"]
 RowChange = Callable[[Array], Array]
@@ -61,6 +62,19 @@ class Mutant:
         """Drafts a round on which it is shown."""
         return 2 if self.verifier.multi_draft else 1
 
+    def corrected(self) -> Mutant:
+        """The rule without the fault, in the same setting (a text is never ended)."""
+        return replace(
+            self,
+            name=self.rule,
+            verifier=VERIFIERS[self.rule],
+            program=load_program(self.rule),
+            drawn=None,
+            read=None,
+            mixed=False,
+            eos=None,
+        )
+
     def target_read(self, target: Model, draft: Model) -> Model:
         """The rows that verification reads in place of the target's."""
         if self.read is not None:
@@ -87,6 +101,11 @@ class Redrawn:
     @property
     def vocab(self) -> int:
         return self.model.vocab
+
+    @property
+    def order(self) -> int | None:
+        """The number of last tokens that rows depend on, where the model has one."""
+        return getattr(self.model, "order", None)
 
     @property
     def field(self) -> Field:

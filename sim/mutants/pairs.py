@@ -3,6 +3,7 @@
 Rows depend on the whole prefix, so that a stale or shifted row changes the law. ``dense`` has no
 zeros, so that no fault betrays itself by an impossible token; ``sparse`` has some in the target's
 rows, as filters make them. ``flat`` is the design of most public tests: one row everywhere.
+``greedy`` is ``dense`` at temperature 0.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Pair(NamedTuple):
 
 
 def pair(name: str, field: Field = EXACT) -> Pair:
-    """An embedded pair by name: dense, sparse or flat.
+    """An embedded pair by name: dense, sparse, flat or greedy.
 
     Raises:
         ValueError: another name.
@@ -36,19 +37,23 @@ def pair(name: str, field: Field = EXACT) -> Pair:
             MarkovModel(["1/2", "3/10", "1/5"], field=field),
             MarkovModel(["1/5", "1/2", "3/10"], field=field),
         )
-    if name not in ("dense", "sparse"):
-        raise ValueError(f"no embedded pair {name!r}; choose dense, sparse or flat")
+    if name not in ("dense", "sparse", "greedy"):
+        raise ValueError(f"no embedded pair {name!r}; choose dense, sparse, flat or greedy")
     zeros = name == "sparse"
-    return Pair(_table(9, zeros, field), _table(10, False, field))
+    greedy = name == "greedy"
+    return Pair(_table(9, zeros, greedy, field), _table(10, False, greedy, field))
 
 
-def _table(seed: int, zeros: bool, field: Field) -> TableModel:
+def _table(seed: int, zeros: bool, greedy: bool, field: Field) -> TableModel:
     rng = random.Random(seed)
 
     def row() -> list[Fraction]:
         weights = [rng.randint(1, 6) for _ in range(VOCAB)]
         if zeros and rng.random() < 0.3:
             weights[rng.randrange(VOCAB)] = 0
+        if greedy:
+            best = weights.index(max(weights))
+            weights = [int(token == best) for token in range(VOCAB)]
         return [Fraction(weight, sum(weights)) for weight in weights]
 
     rows = {prefix: row() for n in range(DEPTH) for prefix in prefixes(VOCAB, n)}

@@ -123,5 +123,6 @@ def draw(
         LANES=sizes.lanes,
         TILE=sizes.tile,
         TILES=sizes.padded,
+        num_warps=8,
     )
     return tokens

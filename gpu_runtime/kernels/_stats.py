@@ -47,8 +47,8 @@ def row_in_use(lengths, heads, row, count, steps, extra, K: tl.constexpr, G: tl.
 
 
 @triton.jit
-def tile_stats(rows, partial, row, used, vocab, TILE: tl.constexpr):
-    """Maximum and sum of one tile of rows, into partial [rows, tiles, 2]."""
+def tile_stats(rows, partial, row, count, used, vocab, TILE: tl.constexpr):
+    """Maximum and sum of one tile of rows, into partial [rows, tiles, 2]; -inf and 0 if unused."""
     tile, tiles = tl.program_id(1), tl.num_programs(1)
     token = tile * TILE + tl.arange(0, TILE)
     inside = used[:, None] & (token < vocab)[None, :]
@@ -57,8 +57,8 @@ def tile_stats(rows, partial, row, used, vocab, TILE: tl.constexpr):
     top = tl.max(logit, axis=1)
     above = logit - tl.where(top > float("-inf"), top, 0.0)[:, None]
     out = partial + 2 * (row * tiles + tile)
-    tl.store(out, top, mask=used)
-    tl.store(out + 1, tl.sum(tl.exp(above), axis=1), mask=used)
+    tl.store(out, top, mask=row < count)
+    tl.store(out + 1, tl.sum(tl.exp(above), axis=1), mask=row < count)
 
 
 @triton.jit
@@ -80,10 +80,10 @@ def stats_kernel(
     row = tl.program_id(0) * LANES + tl.arange(0, LANES)
     if tl.program_id(2) == 0:
         used = row_in_use(lengths, heads, row, p_rows, G + 1, 1, K, G)
-        tile_stats(p, p_partial, row, used, vocab, TILE)
+        tile_stats(p, p_partial, row, p_rows, used, vocab, TILE)
     else:
         used = row_in_use(lengths, heads, row, q_rows, G, 0, K, G)
-        tile_stats(q, q_partial, row, used, vocab, TILE)
+        tile_stats(q, q_partial, row, q_rows, used, vocab, TILE)
 
 
 @triton.jit

@@ -24,6 +24,9 @@ from gpu_runtime.windows import Window
 from gpu_runtime.windows.fixed import FixedWindow
 
 AUTOREGRESSIVE = "autoregressive"
+STEPWISE = frozenset({"kseq", "recursive_rejection"})
+"""Rules for several drafts that settle one position after another. Drafts of a request stop
+together; rules that first choose one draft by its whole path would then misjudge its law."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,8 @@ def decode(
     if rule is None:
         drafter, window, num_drafts = None, FixedWindow(0), 1
     _check_rule(rule, num_drafts, window, max_new_tokens)
+    if rule is not None and rule.stateful and drafter is not None and not drafter.fills:
+        raise ValueError(f"{rule.name} needs full drafts, {drafter.name} has shorter ones at times")
     new = max_new_tokens + (window.maximum if rule is not None and rule.stateful else 0)
     ids = _prompt_ids(target, drafter, prompts, new)
     keys = request_keys(len(ids), seeds, request_ids)
@@ -202,8 +207,13 @@ def _check_rule(
         return
     if num_drafts > 1 and not rule.multi_draft:
         raise ValueError(f"{rule.name} verifies one draft, got num_drafts={num_drafts}")
-    if rule.stateful and not isinstance(window, FixedWindow):
+    if rule.stateful and not window.full:
         raise ValueError(f"{rule.name} needs full drafts every round; use the fixed window")
+    if num_drafts > 1 and not window.planned and rule.name not in STEPWISE:
+        raise ValueError(
+            f"{rule.name} needs drafts whose length their tokens do not decide; use window fixed "
+            f"or heuristic, or one of {', '.join(sorted(STEPWISE))}, or num_drafts 1"
+        )
 
 
 def _prompt_ids(

@@ -116,6 +116,19 @@ class LanguageModel:
             raise
         return logits if keep is None else logits[:, -keep:]
 
+    def extend_with_hidden(
+        self, cache: RowCache, tokens: Tensor, parents: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """As ``extend``, and the last hidden states (what the output layer reads), [B, n, d]."""
+        kept: list[Tensor] = []
+        head = self.model.get_output_embeddings()
+        hook = head.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
+        try:
+            logits = self.extend(cache, tokens, parents)
+        finally:
+            hook.remove()
+        return logits, kept[0]
+
     def read(self, cache: RowCache, sequences: Sequence[Sequence[int]]) -> None:
         """Commit the part of each row's sequence that its cache lacks; no logits are returned."""
         behind = np.array([len(s) for s in sequences], dtype=np.int64) - cache.lengths

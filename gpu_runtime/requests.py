@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ class Request:
             ``emitted`` what was kept after end-of-sequence, stops and the budget.
         finish: "eos", "stop" or "length" once it has ended.
         text: the output's text before a stop string, where one ended it.
+        notes: what windows and drafters keep about it; it ends with the request.
     """
 
     index: int
@@ -36,6 +38,7 @@ class Request:
     finish: str | None = None
     text: str | None = None
     seconds: float = 0.0
+    notes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def output(self) -> list[int]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -65,6 +65,11 @@ class Processor:
             if not self.allowed or min(self.allowed) < 0:
                 raise ValueError(f"allowed {self.allowed} must list token ids, at least one")
             object.__setattr__(self, "allowed", tuple(self.allowed))
+
+    @property
+    def plain(self) -> Processor:
+        """The same operator without temperature and filters (allow-list and penalties stay)."""
+        return replace(self, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)
 
     @property
     def needs_context(self) -> bool:

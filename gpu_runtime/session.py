@@ -135,7 +135,7 @@ class Session:
         batch, maximum = len(self.active), self.setting.window.maximum
         room = np.array([self._remaining(request) - 1 for request in self.active], dtype=np.int64)
         stateful = self.rules.verifier is not None and self.rules.verifier.stateful
-        limits = np.full(batch, maximum, dtype=np.int64)
+        limits = np.minimum(self.setting.window.limits(self.active), maximum)
         if not stateful:
             limits = np.minimum(limits, room)
         if self.drafting is None:

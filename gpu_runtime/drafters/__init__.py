@@ -80,10 +80,13 @@ class DraftSession(Protocol):
 
 
 class Drafter(Protocol):
-    """A source of drafts."""
+    """A source of drafts; ``fills``: it always has as many tokens as the window asks for."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def fills(self) -> bool: ...
 
     def open(self, requests: Sequence[Request], setting: Setting) -> DraftSession:
         """Start on a batch of requests (their prompts are in ``sequence``)."""

@@ -13,6 +13,7 @@ with L committed tokens when the round starts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -29,6 +30,25 @@ from gpu_runtime.windows import DraftView
 CATCH_UP = 4
 """A cache that is further behind reads without computing logits first."""
 
+Outputs = tuple[Tensor, Tensor | None]
+"""Logits of a call, and its hidden states where the window reads them."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a round has computed so far, by position: see ``DraftView``."""
+
+    rows: list[Tensor] = field(default_factory=list)
+    plain: list[Tensor] = field(default_factory=list)
+    hidden: list[Tensor] = field(default_factory=list)
+
+    def view(self, requests: Sequence[Request], drafts: Tensor) -> DraftView:
+        return DraftView(requests, self.rows, self.plain, drafts, self.hidden)
+
+
+def _answer(willing: Bools | None) -> Bools | np.bool_:
+    return np.True_ if willing is None else willing
+
 
 class ModelDrafter:
     """Drafts from a language model that shares the target's vocabulary, or the first part of it.
@@ -38,6 +58,7 @@ class ModelDrafter:
     """
 
     name = "model"
+    fills = True
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
@@ -75,26 +96,29 @@ class ModelDraftSession:
         if longest == 0:
             return nothing(setting, len(requests), lengths)
         noise = self._noise(requests, longest)
-        drafts = torch.zeros((len(requests), setting.num_drafts, 0), dtype=torch.long)
-        drafts = drafts.to(setting.device)
-        logits = self._catch_up(requests).unsqueeze(1)
-        rows: list[Tensor] = []
+        shape = (len(requests), setting.num_drafts, 0)
+        drafts = torch.zeros(shape, dtype=torch.long, device=setting.device)
+        seen = _Seen()
+        going: Bools = limits > 0
+        self._look(seen, self._catch_up(requests), requests, drafts)
         while True:
-            rows.append(self._laws(logits, requests, drafts))
-            going = self._going(DraftView(requests, rows, drafts), limits, lengths)
+            going &= _answer(setting.window.wants(seen.view(requests, drafts)))
             if not going.any():
-                rows.pop()
                 break
-            drafts = torch.cat([drafts, draw(rows[-1], noise[:, len(rows) - 1])[..., None]], dim=-1)
+            step = len(seen.rows) - 1
+            drafts = torch.cat([drafts, draw(seen.rows[step], noise[:, step])[..., None]], dim=-1)
             lengths = lengths + going
-            if len(rows) == longest:
+            going = going & (limits > lengths)
+            if going.any():
+                going &= _answer(setting.window.goes_on(seen.view(requests, drafts)))
+            if not going.any():
                 break
-            logits = self._feed(drafts[..., -1])
-        if not rows:
+            self._look(seen, self._feed(drafts[..., -1]), requests, drafts)
+        if drafts.shape[-1] == 0:
             return nothing(setting, len(requests), lengths)
-        log_q = torch.stack(rows, dim=2)
+        log_q = torch.stack(seen.rows[: drafts.shape[-1]], dim=2)
         require_laws(log_q, f"{self.model.name} (draft), row [request, draft, position]")
-        real = torch.arange(len(rows)) < torch.from_numpy(lengths)[:, None, None]
+        real = torch.arange(drafts.shape[-1]) < torch.from_numpy(lengths)[:, None, None]
         return Proposal(drafts.masked_fill(~real.to(drafts.device), -1), log_q, lengths)
 
     def accept(self, branch: Ints, accepted: Ints) -> None:
@@ -131,8 +155,8 @@ class ModelDraftSession:
             return sequences
         return [[min(token, last) for token in sequence] for sequence in sequences]
 
-    def _catch_up(self, requests: Sequence[Request]) -> Tensor:
-        """Feed the committed tokens that the cache lacks; logits of the last one, [B, width]."""
+    def _catch_up(self, requests: Sequence[Request]) -> Outputs:
+        """Feed the committed tokens that the cache lacks; outputs of the last one, [B, 1, ...]."""
         sequences = self._known(requests)
         totals = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
         if int((totals - self.cache.lengths).max()) > CATCH_UP:
@@ -141,34 +165,41 @@ class ModelDraftSession:
         tokens, chain = pad_rows(
             [s[n:] for s, n in zip(sequences, self.cache.lengths.tolist(), strict=True)]
         )
-        logits = self.model.extend(self.cache, tokens, chain)
+        logits, hidden = self._extend(tokens, chain)
         self.cache.commit(chain_path(len(requests), len(chain)), missing)
         last = torch.from_numpy(missing - 1).to(logits.device)
-        return logits[torch.arange(len(requests), device=logits.device), last]
+        place = torch.arange(len(requests), device=logits.device), last
+        return logits[place].unsqueeze(1), None if hidden is None else hidden[place].unsqueeze(1)
 
-    def _feed(self, tokens: Tensor) -> Tensor:
-        """One more token on each branch, [B, K]; the logits after it, [B, K, width]."""
+    def _feed(self, tokens: Tensor) -> Outputs:
+        """One more token on each branch, [B, K]; the outputs after it, [B, K, ...]."""
         drafts, before = self.setting.num_drafts, self.cache.pending
         first = before - drafts if before else -1
         parents = [first + k if before else -1 for k in range(drafts)]
-        return self.model.extend(self.cache, tokens, parents)
+        return self._extend(tokens, parents)
 
-    def _laws(self, logits: Tensor, requests: Sequence[Request], drafts: Tensor) -> Tensor:
-        """The processed laws [B, K, V] after the tokens so far."""
-        setting = self.setting
+    def _extend(self, tokens: Tensor, parents: Sequence[int]) -> Outputs:
+        if self.setting.window.reads_hidden:
+            return self.model.extend_with_hidden(self.cache, tokens, parents)
+        return self.model.extend(self.cache, tokens, parents), None
+
+    def _look(
+        self, seen: _Seen, outputs: Outputs, requests: Sequence[Request], drafts: Tensor
+    ) -> None:
+        """Add the laws [B, K, V] after the tokens so far to what was seen."""
+        setting, processor = self.setting, self.setting.processor
+        logits, hidden = outputs
         logits = fit_vocabulary(logits, self.model.vocab_size, setting.width).to(setting.device)
         context = None
-        if setting.processor.needs_context:
+        if processor.needs_context:
             logits = logits.expand(-1, setting.num_drafts, -1)
             context = contexts(requests, drafts, setting.stop)
-        rows = setting.processor(logits.to(setting.dtype), context)
-        return rows.expand(-1, setting.num_drafts, -1)
-
-    def _going(self, view: DraftView, limits: Ints, lengths: Ints) -> Bools:
-        """Which requests draw another token: those still drafting, below their limit, willing."""
-        step = len(view.rows) - 1
-        going: Bools = (lengths == step) & (limits > step)
-        willing = self.setting.window.wants(view) if going.any() else None
-        if willing is not None:
-            going &= willing
-        return going
+        logits = logits.to(setting.dtype)
+        rows = processor(logits, context).expand(-1, setting.num_drafts, -1)
+        seen.rows.append(rows)
+        if setting.window.reads_plain:
+            same = processor.plain == processor
+            plain = rows if same else processor.plain(logits, context).expand(rows.shape)
+            seen.plain.append(plain)
+        if hidden is not None:
+            seen.hidden.append(hidden.expand(-1, setting.num_drafts, -1))

@@ -10,7 +10,7 @@ import torch
 from gpu_runtime.engine import Generation, decode
 from gpu_runtime.models import LanguageModel
 from gpu_runtime.sampling import Processor
-from gpu_runtime.windows import DraftView
+from gpu_runtime.windows import DraftView, Window
 from gpu_runtime.zoo import noised, tiny
 from sim.traces import to_table
 from sim.verifiers import VERIFIERS
@@ -198,7 +198,7 @@ def test_seeds() -> None:
     assert run(0, GREEDY) == run(10, GREEDY)
 
 
-class HalfWindow:
+class HalfWindow(Window):
     """Draft on while the next token is fairly certain: windows that differ by request."""
 
     name, maximum = "half", 5

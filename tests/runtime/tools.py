@@ -13,6 +13,7 @@ from gpu_runtime.models import LanguageModel
 from gpu_runtime.requests import Request
 from gpu_runtime.sampling import Processor
 from gpu_runtime.session import Rules, Session
+from gpu_runtime.windows import Window
 from gpu_runtime.windows.fixed import FixedWindow
 from gpu_runtime.zoo import noised, tiny
 from sim.verifiers import VERIFIERS, Verdict
@@ -63,14 +64,19 @@ def always(accepted: Sequence[int], branch: int = 0, token: int = 0) -> Forced:
 
 
 def session(
-    prompts: Sequence[Sequence[int]], verifier: Any, gamma: int, num_drafts: int = 1, new: int = 60
+    prompts: Sequence[Sequence[int]],
+    verifier: Any,
+    gamma: int,
+    num_drafts: int = 1,
+    new: int = 60,
+    window: Window | None = None,
 ) -> Session:
     """A session on the tiny pair, ready for its first round."""
     target, draft = pair()
     requests = [Request(i, (0, i), list(p), len(p)) for i, p in enumerate(prompts)]
     setting = Setting(
         Processor(),
-        FixedWindow(gamma),
+        window or FixedWindow(gamma),
         num_drafts,
         target.width,
         target.law_dtype,

@@ -1,0 +1,87 @@
+"""The exact law of whole runs on a tiny network, rounds included, and a test of samples against it.
+
+``runs`` walks over all rounds that a decoder can take, with the state that its window or drafter
+keeps, and returns the joint law of the emitted tokens and of (drafted, accepted) of every round.
+The rows are those of the real network (``gpu_runtime.rows``); the rules are theory's programs.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from typing import Any
+
+from gpu_runtime.engine import Generation
+from gpu_runtime.models import LanguageModel
+from gpu_runtime.rows import enumerate_rows
+from gpu_runtime.sampling import Processor
+from sim.losslessness.joint import JointResult, joint_test
+from tests.runtime.tools import pair
+from theory.effects import Effects, enumerate_law
+from theory.fields import FLOAT
+from theory.models import Prefix, RowTree
+from theory.verifiers.common import Round
+
+Step = Callable[[Effects, Prefix, Any, int], tuple[Round, int]]
+"""``step(fx, prefix, state, cap)``: one round after ``prefix``, and the tokens it drafted."""
+Learn = Callable[[Any, int, int, int], Any]
+"""``learn(state, drafted, accepted, emitted)``: the state after a round."""
+Run = tuple[Prefix, tuple[tuple[int, int], ...]]
+"""Emitted tokens; (drafted, accepted) of each round."""
+
+PROMPT = [0, 2, 1]
+VOCAB, HORIZON = 3, 4
+
+
+@cache
+def trees(processor: Processor = Processor()) -> tuple[RowTree, RowTree]:  # noqa: B008
+    """Rows of the tiny target and its draft below ``PROMPT``."""
+    target, draft = pair(vocab=VOCAB)
+    return _tree(target, processor), _tree(draft, processor)
+
+
+def _tree(model: LanguageModel, processor: Processor) -> RowTree:
+    return enumerate_rows(model, PROMPT, processor, HORIZON)
+
+
+def keep(state: Any, drafted: int, accepted: int, emitted: int) -> Any:
+    """A state that never changes."""
+    return state
+
+
+def runs(step: Step, start: Hashable = None, learn: Learn = keep) -> dict[Run, float]:
+    """The joint law of ``HORIZON`` tokens and the rounds that wrote them."""
+    states: list[dict[tuple[Prefix, Any, Any], float]] = [
+        defaultdict(float) for _ in range(HORIZON + 1)
+    ]
+    states[0][(), start, ()] = 1.0
+    for length in range(HORIZON):
+        for (prefix, state, rounds), weight in states[length].items():
+            cap = HORIZON - length - 1
+
+            def program(fx: Effects, at: Any = (prefix, state, cap)) -> tuple[Round, int]:
+                return step(fx, *at)
+
+            for (outcome, drafted), chance in enumerate_law(program, FLOAT).items():
+                tokens = (prefix + outcome.tokens)[:HORIZON]
+                emitted = len(tokens) - length
+                after = learn(state, drafted, outcome.accepted, emitted)
+                record = (*rounds, (drafted, outcome.accepted))
+                states[len(tokens)][tokens, after, record] += weight * chance
+    law: dict[Run, float] = defaultdict(float)
+    for (tokens, _, rounds), weight in states[HORIZON].items():
+        law[tokens, rounds] += weight
+    return dict(law)
+
+
+def observed(generations: Sequence[Generation]) -> dict[Run, int]:
+    """Counts of runs."""
+    return dict(
+        Counter(
+            (tuple(g.tokens), tuple(zip(g.drafted, g.accepted, strict=True))) for g in generations
+        )
+    )
+
+
+def compare(generations: Sequence[Generation], law: dict[Run, float]) -> JointResult:
+    """Test the runs against their exact law at a false-alarm probability of 1e-9."""
+    return joint_test(observed(generations), law)

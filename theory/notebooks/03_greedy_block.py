@@ -175,13 +175,13 @@ def _():
 
     # One round whose carry is thrown away, then the exact target.
     one_round = Decoder(*sun, load_program("greedy_block"), fixed(2)).round_law((), (), 2)
-    forgetful = {}
+    forgetful: dict[tuple[int, ...], Fraction] = {}
     for outcome, mass in one_round.items():
         for rest, chance in autoregressive(sun[0], 3 - len(outcome.tokens)).items():
             text = outcome.tokens + rest
-            forgetful[text] = forgetful.get(text, 0) + mass * chance
+            forgetful[text] = forgetful.get(text, Fraction(0)) + to_fraction(mass * chance)
     truth = autoregressive(sun[0], 3)
-    worst = to_fraction(max(abs(forgetful.get(text, 0) - truth[text]) for text in truth))
+    worst = max(abs(forgetful[text] - to_fraction(truth[text])) for text in truth)
     assert worst == Fraction(2, 27)
     mo.md(rf"Largest error of a string of three tokens without the carry: ${page.exact(worst)}$.")
     return block_total, greedy_total, sun, truth
@@ -193,7 +193,7 @@ def _(sun, truth):
         """Greedy block verification as it is sometimes implemented: every round forgets."""
         return replace(greedy_block.program(fx, target, draft, drafts), carry=())
 
-    forgotten = distance(page.text_law(without_carry, *sun, gamma=2), truth)
+    forgotten = distance(page.text_law(without_carry, sun[0], sun[1], gamma=2), truth)
     assert forgotten > 0
     mo.md(
         rf"If *every* round forgets, three tokens are at total variation ${page.exact(forgotten)}$."

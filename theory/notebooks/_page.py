@@ -86,12 +86,18 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def curves(
-    rows: Sequence[Row], x: Axis, y: Axis, by: Axis, points: bool = True, zero: bool = False
+    rows: Sequence[Row],
+    x: Axis,
+    y: Axis,
+    by: Axis,
+    points: bool = True,
+    zero: bool = False,
+    log: bool = False,
 ) -> Any:
-    """One line for each value of ``by``, in order of appearance."""
+    """One line for each value of ``by``, in order of appearance; ``log`` is about the x axis."""
     names = _names(rows, by)
     encoding: Row = {
-        "x": _across(rows, x, zero=False),
+        "x": _across(rows, x, zero=False, log=log),
         "y": _quantity(y, zero),
         "color": _by(alt.Color, by, names, COLOURS),
         "strokeDash": _by(alt.StrokeDash, by, names, DASHES),
@@ -137,6 +143,23 @@ def bars(rows: Sequence[Row], x: Axis, y: Axis, by: Axis, stacked: bool = False)
     return _chart(ranked).mark_bar(cornerRadiusEnd=2).encode(**encoding).properties(width=width)
 
 
+def ranking(rows: Sequence[Row], x: Axis, y: str, by: Axis) -> Any:
+    """Horizontal bars in order of appearance, each with its value at its end."""
+    names = _names(rows, by)
+    base = _chart(rows).encode(
+        x=alt.X(x[0], type="quantitative", title=x[1]),
+        y=alt.Y(y, type="nominal", title=None, sort=None, axis=alt.Axis(labelLimit=0)),
+        tooltip=[*_labels((y, "name"), by), *_amounts(x)],
+    )
+    drawn = base.mark_bar(height=20, cornerRadiusEnd=2).encode(
+        color=_by(alt.Color, by, names, COLOURS)
+    )
+    values = base.mark_text(align="left", dx=4, fontSize=12).encode(
+        text=alt.Text(x[0], type="quantitative", format=".4f")
+    )
+    return (drawn + values).properties(height=alt.Step(30))
+
+
 def region(corners: Sequence[Row], x: str, y: str) -> Any:
     """A filled polygon; each corner has its place in "order" and its name in "what"."""
     encoding = {
@@ -147,6 +170,13 @@ def region(corners: Sequence[Row], x: str, y: str) -> Any:
     }
     look = {"filled": True, "fill": COLOURS[5], "fillOpacity": 0.35, "stroke": COLOURS[5]}
     return _chart(corners).mark_line(**look).encode(**encoding)
+
+
+def band(rows: Sequence[Row], x: str, y: str) -> Any:
+    """A broad pale line, to lie behind curves that may run along it."""
+    encoding = {"x": alt.X(x, type="quantitative"), "y": alt.Y(y, type="quantitative")}
+    look = {"strokeWidth": 11, "opacity": 0.3, "color": COLOURS[5], "strokeCap": "round"}
+    return _chart(rows).mark_line(**look).encode(**encoding)
 
 
 def level(value: Number, text: str, colour: str = COLOURS[6]) -> Any:
@@ -165,11 +195,11 @@ def _chart(rows: Sequence[Row]) -> Any:
     return alt.Chart(alt.Data(values=list(rows)))
 
 
-def _across(rows: Sequence[Row], x: Axis, zero: bool) -> alt.X:
+def _across(rows: Sequence[Row], x: Axis, zero: bool, log: bool = False) -> alt.X:
     """A horizontal axis; whole numbers are not divided further."""
     whole = all(isinstance(row[x[0]], int) for row in rows)
     ticks = alt.Axis(tickMinStep=1, format="d") if whole else alt.Axis()
-    scale = alt.Scale(zero=zero, nice=not whole)
+    scale = alt.Scale(type="log") if log else alt.Scale(zero=zero, nice=not whole)
     return alt.X(x[0], type="quantitative", title=x[1], scale=scale, axis=ticks)
 
 

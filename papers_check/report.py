@@ -27,7 +27,7 @@ LENGTH_HEADER = [
     "agree",
 ]
 GREEDY_HEADER = ["model", "verifier", "gamma", "K", "equal texts", "tokens per call", "agree"]
-CLAIM_HEADER = ["claim", "paper", "verdict", "numbers", "as recorded"]
+CLAIM_HEADER = ["claim", "paper", "verdict", "key number", "as recorded"]
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,18 @@ def claim_cells(claims: Iterable[tuple[Claim, Finding]]) -> Cells:
             claim.statement,
             claim.paper,
             str(finding.verdict),
-            "; ".join(f"{name} {show(value)}" for name, value in finding.numbers.items()),
+            key_number(finding),
             mark(finding.verdict == claim.expected),
         ]
         for claim, finding in claims
     ]
+
+
+def key_number(finding: Finding) -> str:
+    """The number that decides a finding: its first."""
+    for name, value in finding.numbers.items():
+        return f"{name.replace('_', ' ')}: {show(value, 4)}"
+    return ""
 
 
 def markdown(report: CheckReport) -> str:
@@ -148,6 +155,7 @@ def as_json(report: CheckReport) -> Json:
                 "expected": str(claim.expected),
                 "numbers": encode(finding.numbers),
                 "note": finding.note,
+                "certificate": finding.certificate is not None,
                 "command": claim.command,
             }
             for claim, finding in report.claims

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -259,6 +260,11 @@ def optimum_formula(proof: Mapping[str, Any]) -> Formula:
 def overlap_formula(p: Iterable[Any], q: Iterable[Any]) -> Formula:
     """sum min(p, q)."""
     return ["+", *(["min", number(a), number(b)] for a, b in zip(p, q, strict=True))]
+
+
+def document(proofs: Iterable[Certificate]) -> str:
+    """The file that ``papers_check/recheck.py`` reads, one certificate a line."""
+    return "[\n" + ",\n".join(map(json.dumps, proofs)) + "\n]\n"
 
 
 def _rows(model: Model, depth: int) -> dict[str, list[str]]:

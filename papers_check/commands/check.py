@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from papers_check.claims import CLAIMS, Claim, Finding
+from papers_check.claims import CLAIMS, Claim, Finding, certificates
 from papers_check.crosscheck import Pair, Row, checked_verifiers, cross_check, rules_of
 from papers_check.greedy import GreedyRow, greedy_rows
 from papers_check.numbers import dumps
@@ -42,7 +42,8 @@ def check(
     """Hold prediction, simulation and decoding against each other, and papers against the truth.
 
     Exit code 0 only if every row agrees and every claim has its recorded verdict. Writes
-    OUTPUT.md and OUTPUT.json.
+    OUTPUT.md, OUTPUT.json, and OUTPUT-certificates.json: the counter-examples to claims that fail,
+    which ``python papers_check/recheck.py OUTPUT-certificates.json`` verifies on its own.
 
     Parameters
     ----------
@@ -62,11 +63,15 @@ def check(
     document = as_json(report)
     output.with_suffix(".md").write_text(markdown(report))
     output.with_suffix(".json").write_text(dumps(document) + "\n")
+    proofs = [found.certificate for _, found in report.claims if found.certificate is not None]
+    proofs_file = output.with_name(f"{output.with_suffix('').name}-certificates.json")
+    proofs_file.write_text(certificates.document(proofs))
     if json:
         print(dumps(document))
     else:
         print_report(report, console)
-        console.print(f"written: {output.with_suffix('.md')}, {output.with_suffix('.json')}")
+        written = (output.with_suffix(".md"), output.with_suffix(".json"), proofs_file)
+        console.print("written: " + ", ".join(map(str, written)))
     sys.exit(0 if report.passed else 1)
 
 

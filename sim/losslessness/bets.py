@@ -15,8 +15,9 @@ products of them are test martingales. Families, each over a small grid of stren
   corrections from p and losing corrections lead to. Only with the draft's rows.
 * ``memory``: what followed the same context before (``sim.losslessness.memory``), on the first
   one, two or all positions.
-* ``place``: some of the above, on the tokens of one place in the round only. Places are known
-  before the token is: how many tokens of its round precede it, and how the round before ended.
+* ``place``: some of the above, on the tokens of one place in the round only, and what followed
+  the same context at the same place. Places are known before the token is: how many tokens of its
+  round precede it, and how the round before ended.
 
 Derived here; betting: Shafer 2021, Ramdas et al. 2023.
 """
@@ -70,6 +71,7 @@ def bets(draft: bool, places: bool) -> tuple[Bet, ...]:
     if places:
         local = [bet for bet in _global_bets(draft) if _is_local(bet)]
         listed += [Bet("place", f"{p}: {b.family}, {b.label}") for p in PLACES for b in local]
+        listed += [Bet("place", f"memory, c = {c:g}") for c in memory.CONCENTRATIONS]
     return tuple(listed)
 
 
@@ -81,12 +83,17 @@ def prior(draft: bool, places: bool) -> Floats:
     return np.array([1 / (len(sizes) * sizes[family]) for family in families])
 
 
-def factors(summary: Summary, where: Round, recalled: tuple[Ints, Ints], places: bool) -> Floats:
+def factors(
+    summary: Summary,
+    where: Round,
+    recalled: tuple[Ints, Ints],
+    placed: tuple[Ints, Ints] | None = None,
+) -> Floats:
     """The factors [n, bets] of the tokens.
 
     Args:
         recalled: what ``Memory.recall`` gave for the tokens.
-        places: also bet on single places of the round.
+        placed: the same for contexts told apart by place; None without bets on places.
     """
     draft = summary.likelihood is not None
     columns = [*_sorted_row(summary), *_tilts(summary)]
@@ -97,9 +104,10 @@ def factors(summary: Summary, where: Round, recalled: tuple[Ints, Ints], places:
     parts = [everywhere]
     for depth in DEPTHS:
         parts.append(np.where((where.position < depth)[:, None], remembered, 1.0))
-    if places:
+    if placed is not None:
         local = everywhere[:, [_is_local(bet) for bet in _global_bets(draft)]]
         parts += [np.where(at_place(where, place)[:, None], local, 1.0) for place in PLACES]
+        parts.append(memory.factors(*placed, summary.p))
     return np.concatenate(parts, axis=1)
 
 

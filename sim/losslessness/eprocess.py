@@ -38,6 +38,7 @@ from sim.losslessness.observations import (
     Ints,
     Summary,
     Tokens,
+    mix,
     summarise,
 )
 
@@ -89,6 +90,7 @@ class Audit:
     largest: float = 0.0
     found_at: tuple[int, int] | None = None
     memory: Memory = field(default_factory=Memory)
+    placed: Memory = field(default_factory=Memory)
     mean_tv: MeanTV = field(default_factory=MeanTV)
 
     def __post_init__(self) -> None:
@@ -145,7 +147,9 @@ class Audit:
     def _step(self, summary: Summary, chunk: Tokens) -> None:
         where = Round(chunk.position, chunk.place, chunk.before)
         recalled = self.memory.recall(chunk.context, chunk.tokens)
-        values = betting.factors(summary, where, recalled, self.places)
+        context = mix(mix(chunk.context, chunk.place + 1), chunk.before + 1)
+        placed = self.placed.recall(context, chunk.tokens) if self.places else None
+        values = betting.factors(summary, where, recalled, placed)
         bets = betting.bets(summary.likelihood is not None, self.places)
         if not self.bets:
             self.bets = bets
@@ -159,6 +163,8 @@ class Audit:
         self.evidence = self.evidence + member.T @ logs
         self.seen = self.seen + _rank_counts(summary, member)
         self.memory.learn(chunk.context, chunk.tokens)
+        if self.places:
+            self.placed.learn(context, chunk.tokens)
         self.mean_tv.add(summary)
         self.tokens += len(logs)
         self.sequences = max(self.sequences, int(chunk.sequence[-1]) + 1)

@@ -114,7 +114,7 @@ def summarise(chunk: Tokens) -> Summary:
         ]
         likelihood = np.concatenate([part[0] for part in drafts])
         wins = np.concatenate([part[1] for part in drafts])
-    rounding = 2.0**-18 if log_rows.dtype == np.float32 else 2.0**-44
+    rounding = 2.0**-17 if log_rows.dtype == np.float32 else 2.0**-44
     return Summary(p, above, tie, rank, ties, heads, powers, likelihood, wins, vocab, rounding)
 
 
@@ -147,15 +147,19 @@ def _block(log_p: NDArray[np.floating], tokens: Ints) -> tuple[NDArray[Any], ...
         above[i] = np.exp(row[more].astype(np.float64)).sum()
     ties = np.maximum(ties, 1)
     heads = np.minimum(np.cumsum(top, axis=1)[:, np.minimum(EDGES, size) - 1], 1.0)
-    powers = _powers(top, p)
+    powers = _powers(top, p, vocab > size)
     return p, above, p * ties, rank, ties, heads, powers, top.sum(axis=1)
 
 
-def _powers(top: Floats, p: Floats) -> Floats:
-    """Densities against p of the laws ~ p^e on the sorted tokens, flat beyond, [b, EXPONENTS]."""
+def _powers(top: Floats, p: Floats, more: bool) -> Floats:
+    """Densities against p of the laws ~ p^e on the sorted tokens, flat beyond, [b, EXPONENTS].
+
+    ``more``: there are tokens beyond the sorted ones.
+    """
     positive = top > 0
     last = top[np.arange(len(top)), np.maximum(positive.sum(axis=1) - 1, 0)]
-    rest = np.maximum(1 - top.sum(axis=1), 0.0)
+    beyond = positive.all(axis=1) & more
+    rest = np.where(beyond, np.maximum(1 - top.sum(axis=1), 0.0), 0.0)
     logs = np.log(np.where(positive, top, 1.0))
     log_last = np.log(np.maximum(last, 1e-300))
     log_x = np.maximum(np.log(np.maximum(p, 1e-300)), log_last)

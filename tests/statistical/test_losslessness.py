@@ -1,8 +1,8 @@
 """Joint law of the first tokens over several rounds, on context-dependent models.
 
 Every test has a false-alarm probability of 1e-9 and power 0.999 against its negative control, a
-mutant: the sample size comes from the mutant's distance to the target, measured in a pilot run
-of its own, and the power at that size is recomputed. A pass therefore says something.
+mutant: the sample size comes from the mutant's exact distance to the target. A pass therefore says
+something.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import pytest
 
 from sim.estimators import expected_accepted, expected_accepted_paths
 from sim.losslessness.joint import joint_test
-from sim.mutants import MUTANTS
+from sim.mutants import MUTANTS, Mutant
+from sim.mutants.simulate import simulate
+from sim.mutants.table import fixed_sizes, string_laws
 from sim.rounds import simulate_generations, simulate_rounds, simulate_survival
 from sim.rows import RowTable, string_law, string_numbers
 from sim.testing import random_pair
 from sim.verifiers import VERIFIERS, ArrayVerifier
-from theory.power import LEVEL, POWER, needed_ncp
+from theory.power import LEVEL, POWER
 
-GAMMA, HORIZON, VOCAB, PILOT = 3, 4, 3, 100_000
+GAMMA, HORIZON, VOCAB = 3, 4, 3
 STRINGS = VOCAB**HORIZON
 
-LAW_MUTANTS = [name for name, mutant in MUTANTS.items() if mutant.found_by == "law"]
+LAW_MUTANTS = [mutant for mutant in MUTANTS.values() if mutant.found_by == "law"]
 
 
 @cache
@@ -45,23 +47,18 @@ def counts(rule: ArrayVerifier, n: int, seed: int) -> np.ndarray:
     return np.bincount(string_numbers(run.tokens, VOCAB), minlength=STRINGS)
 
 
-def sample_size_against(mutant: ArrayVerifier) -> int:
-    """Samples that find the mutant, from a pilot run; the pilot's own noise is subtracted."""
-    law, pilot = target_law(), counts(mutant, PILOT, 1) / PILOT
-    rate = ((pilot - law) ** 2 / law).sum() - (STRINGS - 1) / PILOT
-    return int(np.ceil(1.3 * needed_ncp(STRINGS - 1) / rate))
+def rejected(mutant: Mutant, n: int, law: np.ndarray, seed: int) -> bool:
+    tokens = simulate(mutant, n, np.random.default_rng(seed), workers=2).tokens
+    found = np.bincount(string_numbers(tokens, VOCAB), minlength=STRINGS)
+    return joint_test(found, law, LEVEL).rejected
 
 
-@pytest.mark.parametrize("name", LAW_MUTANTS)
-def test_rule_is_lossless_and_its_mutant_is_found(name: str) -> None:
-    mutant = MUTANTS[name]
-    n = max(sample_size_against(mutant.verifier), 20_000)
-    assert n < 200_000, "choose models on which the fault shows"
-    control = joint_test(counts(mutant.verifier, n, 2), target_law(), LEVEL)
-    assert control.rejected, f"{name} was not found with {n} samples at power {POWER}"
-    rule = VERIFIERS[mutant.rule]
-    result = joint_test(counts(rule, n, 3), target_law(), LEVEL)
-    assert not result.rejected, f"{rule.name}: p = {result.p_value:.3g} with {n} samples"
+@pytest.mark.parametrize("mutant", LAW_MUTANTS, ids=lambda mutant: mutant.name)
+def test_rule_is_lossless_and_its_mutant_is_found(mutant: Mutant) -> None:
+    n, law = fixed_sizes(mutant)["joint"], string_laws(mutant)[0].reshape(-1)
+    assert rejected(mutant, n, law, 2), f"not found with {n} samples at power {POWER}"
+    right = string_laws(mutant.corrected())[0].reshape(-1)
+    assert not rejected(mutant.corrected(), max(n, 20_000), right, 3)
 
 
 @pytest.mark.parametrize("rule", list(VERIFIERS.values()), ids=lambda rule: rule.name)

@@ -5,9 +5,10 @@ Stand-alone on purpose: exact fractions and nothing of the project. FILE is the 
 
 law    The probability tree of one round and of the tokens that follow it. A step ["target", "0", 1]
        draws token 1 from a row of ``rows``; ["slot 0", "pass", "1/3"] states its own chance. The
-       chances at every branching sum to 1. The emitted law is at total variation ``distance`` from
-       the law of the rows ``reference``. Either that refutes the claim; or it is 0, and the mean of
-       ``accepted`` is ``mean``, more than ``claimed``, said to be the most that any rule accepts.
+       chances at every branching sum to 1. ``law`` holds, by text, the chance that it is emitted
+       and its chance under the rows ``reference``; ``distance`` is their total variation. Either
+       that refutes the claim; or it is 0, and the mean of ``accepted`` is ``mean``, more than
+       ``claimed``, said to be the most that any rule accepts.
 value  Two formulas, such as ["*", "1/2", ["min", "1/3", "1/4"]], of values ``left`` and ``right``:
        they differ where the claim needs them equal (``relation`` "!="), or the left one is smaller
        where the claim needs left >= right (``relation`` "<").
@@ -63,13 +64,17 @@ def ends(rows: Any, paths: list[Any], depth: int = 0) -> list[tuple[Fraction, An
 
 
 def check_law(proof: Any) -> None:
-    outcomes = ends(proof["rows"], proof["paths"])
-    law = joint(proof["rows"][proof["reference"]], len(outcomes[0][1]["emits"].split()))
+    outcomes, rows = ends(proof["rows"], proof["paths"]), proof["rows"][proof["reference"]]
+    tokens = len(outcomes[0][1]["emits"].split())
+    law = {text: [Fraction(0), mass] for text, mass in joint(rows, tokens).items()}
     for chance, path in outcomes:
-        law[path["emits"]] -= chance
-    distance, mean = sum(max(gap, Fraction(0)) for gap in law.values()), Fraction(proof["mean"])
+        law[path["emits"]][0] += chance
+    stated = {text: [Fraction(mass) for mass in pair] for text, pair in proof["law"].items()}
+    need({text: pair for text, pair in law.items() if any(pair)} == stated, f"the law is {law}")
+    distance = sum(max(wanted - emitted, Fraction(0)) for emitted, wanted in law.values())
     need(distance == Fraction(proof["distance"]), f"the distance is {distance}")
-    need(mean == sum(chance * path["accepted"] for chance, path in outcomes), "the mean differs")
+    mean = sum(chance * path["accepted"] for chance, path in outcomes)
+    need(mean == Fraction(proof["mean"]), f"the mean accepted length is {mean}")
     need(distance > 0 or mean > Fraction(proof["claimed"]), "nothing is refuted")
 
 

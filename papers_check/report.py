@@ -27,7 +27,7 @@ LENGTH_HEADER = [
     "agree",
 ]
 GREEDY_HEADER = ["model", "verifier", "gamma", "K", "equal texts", "tokens per call", "agree"]
-CLAIM_HEADER = ["claim", "paper", "verdict", "key number", "as recorded"]
+CLAIM_HEADER = ["claim", "paper", "verdict", "key numbers", "as recorded"]
 
 
 @dataclass(frozen=True)
@@ -104,18 +104,17 @@ def claim_cells(claims: Iterable[tuple[Claim, Finding]]) -> Cells:
             claim.statement,
             claim.paper,
             str(finding.verdict),
-            key_number(finding),
+            key_numbers(finding),
             mark(finding.verdict == claim.expected),
         ]
         for claim, finding in claims
     ]
 
 
-def key_number(finding: Finding) -> str:
-    """The number that decides a finding: its first."""
-    for name, value in finding.numbers.items():
-        return f"{name.replace('_', ' ')}: {show(value, 4)}"
-    return ""
+def key_numbers(finding: Finding) -> str:
+    """The numbers that decide a finding: its first two."""
+    first = list(finding.numbers.items())[:2]
+    return "; ".join(f"{name.replace('_', ' ')}: {show(value, 4)}" for name, value in first)
 
 
 def markdown(report: CheckReport) -> str:

@@ -109,13 +109,14 @@ class Continued:
     """The law of ``tokens`` tokens: one round of a rule, then the reference model itself.
 
     Attributes:
-        law: by text.
+        law: by text; ``table``: the same beside the reference's own law, as strings.
         distance: total variation to the reference's own law.
         mean: E[tau] of the round.
         paths: the paths of the certificate.
     """
 
     law: dict[Prefix, Fraction]
+    table: dict[str, list[str]]
     distance: Fraction
     mean: Fraction
     paths: list[dict[str, Any]]
@@ -144,7 +145,8 @@ def continued(decoder: Decoder, gamma: int, tokens: int, reference: Model) -> Co
         for i, x in enumerate(text):
             truth[text] *= to_fraction(reference.row(text[:i])[x])
     distance = sum((max(truth[t] - law[t], Fraction(0)) for t in law), Fraction(0))
-    return Continued(law, distance, mean, paths)
+    table = {text_of(t): [str(law[t]), str(truth[t])] for t in law if law[t] or truth[t]}
+    return Continued(law, table, distance, mean, paths)
 
 
 def law_certificate(
@@ -172,6 +174,7 @@ def law_certificate(
         "refutes": refutes,
         "rows": {table: _rows(model, depth) for table, (model, depth) in tables.items()},
         "reference": "reference",
+        "law": found.table,
         "distance": str(found.distance),
         "mean": str(found.mean),
         "paths": found.paths,

@@ -45,9 +45,10 @@ def identities() -> Finding:
             wrong += total_variation(row, here.law(draft)) != (1 - w) * gap
     return Finding(
         verdict(wrong == 0),
-        {"disagreements": wrong, "cases": 12 * len(WEIGHTS)},
+        {"disagreements": wrong, "cases": 12 * len(WEIGHTS),
+         "E[tau] on Sun's example, w = 1/2": analyse(*SUN, "ensemble", 2).expected_accepted},
         "The emitted law is nu = w p + (1 - w) q; acceptance and bias are linear in w.",
-    )
+    )  # fmt: skip
 
 
 def length_formula() -> Finding:
@@ -265,14 +266,14 @@ CLAIMS = (
           "A static ensemble is on the frontier of acceptance and total variation.",
           Verdict.HOLDS, static_frontier,
           f"specproof pareto --target {P3} --draft {Q3}"),
-    Claim("diversed-divergences", PAPER, "Pareto theorem, read for other divergences",
+    Claim("diversed-divergences", f"a reading of {PAPER}", "Pareto theorem",
           "A static ensemble is optimal for every measure of faithfulness.",
           Verdict.FAILS, other_divergences,
           f"specproof pareto --target {P3} --draft {Q3} --measure chi2"),
     Claim("diversed-dynamic", PAPER, "dynamic frontier",
           "Context-dependent weights beat the static frontier.",
           Verdict.CONDITIONAL, dynamic_weights),
-    Claim("diversed-surrogate", PAPER, "training objective",
+    Claim("diversed-surrogate", f"a reading of {PAPER}", "training objective",
           "More expected acceptance means fewer target calls.",
           Verdict.CONDITIONAL, calls_surrogate),
     Claim("diversed-decay", PAPER, "acceptance against N",

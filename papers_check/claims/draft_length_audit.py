@@ -20,7 +20,7 @@ from theory.windows import Costs, iid, ladder, peeking
 from theory.windows.ceilings import fixed_speed, oracle_speed
 from theory.windows.chain import chain
 
-AUDIT = "draft-length audit (pramodjella/speculative-decoding-draft-length-audit)"
+AUDIT = "pramodjella/speculative-decoding-draft-length-audit"
 DISCO = "DISCO: Mamou et al. 2024 (2405.04304)"
 COSTS = Costs("3/20")
 """The audit's c = 0.15."""
@@ -139,7 +139,7 @@ CLAIMS = (
           "About 80 % of the gap from the best fixed window to the oracle is out of reach.",
           Verdict.REPRODUCED, irreducible),
     Claim("audit-coin", AUDIT, "decomposition, limit",
-          "If acceptance is unpredictable, all of the gap is.",
+          "If acceptance is unpredictable, all of the gap to the oracle is out of reach.",
           Verdict.HOLDS, coin,
           "specproof window --target 1,0 --draft 4/5,1/5 --draft-cost 3/20"),
     Claim("audit-cost-model", AUDIT, "cost model",
@@ -148,7 +148,7 @@ CLAIMS = (
     Claim("oracle-overlap", AUDIT, "oracle",
           "The oracle's speed needs no independence: it follows from the mean overlap.",
           Verdict.HOLDS, any_dependence),
-    Claim("oracle-decoder", DISCO, "oracle, read as a decoder",
+    Claim("oracle-decoder", f"a reading of {DISCO}", "oracle",
           "Drafting exactly up to the first rejection keeps the output law.",
           Verdict.FAILS, oracle_decoder),
     Claim("accepted-over-drafted", "engines' statistics", "use of the i.i.d. formula",

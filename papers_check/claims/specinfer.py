@@ -92,7 +92,7 @@ CLAIMS = (
     Claim("distinct-lossless", DISTINCT, "main theorem",
           "Drafts without replacement keep the law if the draft law is renormalised.",
           Verdict.HOLDS, lossless_distinct),
-    Claim("distinct-stale-law", DISTINCT, "public code",
+    Claim("distinct-stale-law", "MCSD (NJUNLP/MCSD)", "public code",
           "The draft law need not be renormalised after a refused sibling.",
           Verdict.FAILS, stale_law),
 )  # fmt: skip

@@ -148,17 +148,26 @@ def _open(
         tuple(sorted(rules.eos | rules.stop)),
     )
     drafting = drafter.open(requests, setting) if drafter else None
-    return Session(target, drafting, requests, setting, rules)
+    try:
+        return Session(target, drafting, requests, setting, rules)
+    except BaseException:
+        if drafting:
+            drafting.close()
+        raise
 
 
 def _run(session: Session, observers: Sequence[Callable[[Round], None]], start: float) -> None:
     """Rounds until every request has ended."""
-    while session.active:
-        done = session.round()
-        for request in done.requests:
-            request.seconds = perf_counter() - start
-        for watch in observers:
-            watch(done)
+    try:
+        while session.active:
+            done = session.round()
+            for request in done.requests:
+                request.seconds = perf_counter() - start
+            for watch in observers:
+                watch(done)
+    finally:
+        if session.drafting:
+            session.drafting.close()
 
 
 def request_keys(

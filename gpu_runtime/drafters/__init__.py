@@ -78,6 +78,10 @@ class DraftSession(Protocol):
         """Return to a mark."""
         ...
 
+    def close(self) -> None:
+        """The batch is over, or was given up."""
+        ...
+
 
 class Drafter(Protocol):
     """A source of drafts; ``fills``: it always has as many tokens as the window asks for."""

@@ -136,6 +136,9 @@ class ModelDraftSession:
     def rewind(self, mark: Ints) -> None:
         self.cache.restore(mark)
 
+    def close(self) -> None:
+        """Nothing outlives the session."""
+
     def _noise(self, requests: Sequence[Request], longest: int) -> Tensor:
         drafts = self.setting.num_drafts
         uniforms = tape(

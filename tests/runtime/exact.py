@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from gpu_runtime.engine import Generation
 from gpu_runtime.models import LanguageModel
 from gpu_runtime.rows import enumerate_rows
@@ -17,9 +19,9 @@ from gpu_runtime.sampling import Processor
 from sim.losslessness.joint import JointResult, joint_test
 from tests.runtime.tools import pair
 from theory.effects import Effects, enumerate_law
-from theory.fields import FLOAT
-from theory.models import Prefix, RowTree
-from theory.verifiers.common import Round
+from theory.fields import FLOAT, Array
+from theory.models import Prefix, RowTree, rows_after
+from theory.verifiers.common import Round, load_program
 
 Step = Callable[[Effects, Prefix, Any, int], tuple[Round, int]]
 """``step(fx, prefix, state, cap)``: one round after ``prefix``, and the tokens it drafted."""
@@ -33,14 +35,32 @@ VOCAB, HORIZON = 3, 4
 
 
 @cache
-def trees(processor: Processor = Processor()) -> tuple[RowTree, RowTree]:  # noqa: B008
-    """Rows of the tiny target and its draft below ``PROMPT``."""
-    target, draft = pair(vocab=VOCAB)
-    return _tree(target, processor), _tree(draft, processor)
+def trees(prompt: tuple[int, ...] = tuple(PROMPT)) -> tuple[RowTree, RowTree]:
+    """Rows of the tiny target and its draft below a prompt."""
+    return rows_of(pair(vocab=VOCAB)[0], prompt), rows_of(pair(vocab=VOCAB)[1], prompt)
 
 
-def _tree(model: LanguageModel, processor: Processor) -> RowTree:
-    return enumerate_rows(model, PROMPT, processor, HORIZON)
+def rows_of(model: LanguageModel, prompt: Sequence[int]) -> RowTree:
+    """Rows of a model below a prompt."""
+    return enumerate_rows(model, prompt, Processor(), HORIZON)
+
+
+def point_mass_step(
+    verifier: str, prompt: tuple[int, ...], path: Callable[[Prefix, int], Sequence[int]]
+) -> Step:
+    """Rounds whose draft is the function ``path(prefix, cap)`` of the text."""
+    program = load_program(verifier)
+
+    def step(fx: Effects, prefix: Prefix, _: Any, cap: int) -> tuple[Round, int]:
+        drafted = tuple(path(prefix, cap))
+
+        def draft(so_far: Prefix) -> Array:
+            return np.eye(VOCAB)[drafted[len(so_far)]]
+
+        target = rows_after(trees(prompt)[0], prefix)
+        return program(fx, target, draft, (drafted,)), len(drafted)
+
+    return step
 
 
 def keep(state: Any, drafted: int, accepted: int, emitted: int) -> Any:

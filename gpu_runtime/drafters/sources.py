@@ -1,0 +1,101 @@
+"""Drafters that write without a model: a source of paths for each request, drafted as point masses.
+
+A *source* reads the committed tokens of one request and answers with a path: a function of the
+text (and of what it was told before), so its law is a point mass and any verifier of drafts keeps
+the output exact: a drafted x is kept with probability p(x). Windows that read draft rows find
+them certain and never stop; ``limits`` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from gpu_runtime.drafters import Proposal, Setting, nothing
+from gpu_runtime.kv_cache import Ints
+from gpu_runtime.requests import Request
+
+
+class Source(Protocol):
+    """Drafts for one request."""
+
+    def draft(self, sequence: Sequence[int], most: int) -> list[int]:
+        """Up to ``most`` tokens to follow the committed ones."""
+        ...
+
+    def close(self, sequence: Sequence[int]) -> None:
+        """The request has ended with these tokens; nothing of it may stay behind unasked."""
+        ...
+
+
+class SourceSession:
+    """The sources of a batch."""
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        setting: Setting,
+        open_source: Callable[[Request], Source],
+    ) -> None:
+        self._setting = setting
+        self._pairs = [(request, open_source(request)) for request in requests]
+
+    def propose(self, requests: Sequence[Request], limits: Ints) -> Proposal:
+        pairs = zip(self._pairs, limits.tolist(), strict=True)
+        paths = [
+            source.draft(request.sequence, most) if most else []
+            for (request, source), most in pairs
+        ]
+        return point_masses(paths, self._setting)
+
+    def accept(self, branch: Ints, accepted: Ints) -> None:
+        """Sources read what was kept from the request itself."""
+
+    def select(self, rows: Ints) -> None:
+        kept = set(rows.tolist())
+        for row, (request, source) in enumerate(self._pairs):
+            if row not in kept:
+                source.close(request.sequence)
+        self._pairs = [self._pairs[row] for row in rows]
+
+    def mark(self) -> Any:
+        """Sources hold committed tokens only."""
+
+    def rewind(self, mark: Any) -> None:
+        """Nothing to undo."""
+
+    def close(self) -> None:
+        self.select(np.zeros(0, dtype=np.int64))
+
+
+def point_masses(paths: Sequence[Sequence[int]], setting: Setting) -> Proposal:
+    """Paths as drafts with one-hot rows, the same on each of the K branches.
+
+    Raises:
+        ValueError: a token that the target does not know.
+    """
+    lengths = np.array([len(path) for path in paths], dtype=np.int64)
+    longest = int(lengths.max(initial=0))
+    largest = max((max(path) for path in paths if path), default=0)
+    if largest >= setting.width:
+        raise ValueError(
+            f"a draft holds token {largest}, but the target has {setting.width}; keep a cache for "
+            "each tokenizer"
+        )
+    if longest == 0:
+        return nothing(setting, len(paths), lengths)
+    padded = [[*path, *[-1] * (longest - len(path))] for path in paths]
+    drafts = torch.tensor(padded, dtype=torch.long, device=setting.device)
+    drafts = drafts[:, None].expand(-1, setting.num_drafts, -1)
+    log_q = one_hot(drafts, setting)
+    return Proposal(drafts, log_q, lengths)
+
+
+def one_hot(tokens: torch.Tensor, setting: Setting) -> torch.Tensor:
+    """Log-rows [..., V] that are certain of ``tokens`` [...] (padding counts as token 0)."""
+    shape = (*tokens.shape, setting.width)
+    rows = torch.full(shape, -torch.inf, dtype=setting.dtype, device=setting.device)
+    return rows.scatter_(-1, tokens.clamp(min=0)[..., None], 0.0)

@@ -1,4 +1,8 @@
-"""Hierarchical speculative decoding (2601.05724): its two-token example and its public code."""
+"""Hierarchical speculative decoding (2601.05724): its two-token example and its public code.
+
+Public code: ZhouYuxuanYX/Hierarchical-Speculative-Decoding; the example is in earlier versions of
+its README, which follows Sun et al. 2024 without naming gamma.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ def program(
     cap: str = "minimum",
     last: str = "joint",
 ) -> Round:
-    """One round as ``algorithm_clean.py`` of the public code has it, from a fresh state.
+    """One round as ``algorithm_clean.py`` of the public code has it, with default arguments.
 
     ``cap``: the prefix ratio W = P/Q is capped by "minimum" (at 1, as there) or by "running"
     (divided by its largest value so far); ``last``: the whole draft passes with min(1, W) ("joint",
@@ -205,7 +209,7 @@ def code_lossless() -> Finding:
         _decoder(*sun),
         2,
         2,
-        "Each round from a fresh state, as the function is written; gamma = 2.",
+        "algorithm_clean.py with its default arguments, hence each round from a fresh state; gamma = 2.",
         largest_on_seeded_models=max(seeds),
         with_running_cap=running.distance,
         expected_accepted=continued(_decoder(*sun), 2, 2, sun[0]).mean,

@@ -209,7 +209,7 @@ def code_lossless() -> Finding:
         _decoder(*sun),
         2,
         2,
-        "algorithm_clean.py with its default arguments, hence each round from a fresh state; gamma = 2.",
+        "algorithm_clean.py with default arguments: each round from a fresh state; gamma = 2.",
         largest_on_seeded_models=max(seeds),
         with_running_cap=running.distance,
         expected_accepted=continued(_decoder(*sun), 2, 2, sun[0]).mean,

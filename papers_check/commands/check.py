@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 SIMULATED = {True: 50_000, False: 400_000}
 """Simulated rounds a row, by ``quick``."""
 TINY_DECODED = {True: 2_000, False: 20_000}
-SMOLLM2_DECODED = {True: 150, False: 2_000}
+SMOLLM2_DECODED = {True: 150, False: 1_000}
 SMOLLM2_TOKENS = {True: 12, False: 64}
 """Length of the greedy texts of SmolLM2."""
 

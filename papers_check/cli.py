@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "window": "papers_check.commands.window:window",
     "pareto": "papers_check.commands.pareto:pareto",
     "decode": "papers_check.commands.decode:decode",
+    "audit": "papers_check.commands.audit:audit",
     "bench": "papers_check.commands.bench:bench",
     "models": "papers_check.commands.models:models",
     "notebooks": "papers_check.commands.notebooks:notebooks",

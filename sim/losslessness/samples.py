@@ -48,21 +48,14 @@ class Sample:
                     "number a round"
                 )
 
-    @property
-    def has_rounds(self) -> bool:
-        """Whether its rounds are known, and how each ended."""
-        return bool(self.emitted and self.drafted and self.accepted)
-
     def places(self) -> tuple[Ints, Ints]:
         """``place`` and ``before`` of every output token (``Tokens``)."""
         place = np.full(len(self.output), UNKNOWN, dtype=np.int64)
         before = place.copy()
-        if not self.has_rounds:
-            return place, before
-        ends = np.cumsum(self.emitted)
+        ends = np.cumsum(self.emitted, dtype=np.int64)
         for r, (end, size) in enumerate(zip(ends, self.emitted, strict=True)):
             place[end - size : end] = np.arange(size)
-            if r and size and self.drafted[r - 1]:
+            if r and size and self.drafted and self.accepted and self.drafted[r - 1]:
                 before[end - size] = int(self.accepted[r - 1] == self.drafted[r - 1])
         return place, before
 

@@ -250,6 +250,26 @@ DRAFTERS: tuple[Drafter, ...] = (
         "a smaller language model draws K i.i.d. drafts",
         "Leviathan et al. 2023 (2211.17192)",
     ),
+    Drafter(
+        "layer_skip",
+        "the target itself without some of its layers",
+        "LayerSkip (2404.16710); Draft & Verify: Zhang et al. 2023 (2309.08168)",
+    ),
+    Drafter(
+        "prompt_lookup",
+        "what followed the last n tokens when they last occurred in the text",
+        "Saxena 2023 (prompt lookup decoding)",
+    ),
+    Drafter(
+        "suffix",
+        "the likeliest continuation of the longest useful match, here or in other requests",
+        "SuffixDecoding: Oliaro et al. 2024 (2411.04975)",
+    ),
+    Drafter(
+        "hybrid",
+        "a suffix draft where its score promises enough, else the model's draft",
+        "snowflakedb/ArcticInference",
+    ),
 )
 
 

@@ -7,6 +7,7 @@ bounds what it shares by requests, not by bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -44,12 +45,12 @@ class ArcticCache:
 
     def __init__(self, requests: int | None = 0, depth: int = 64) -> None:
         try:
-            from arctic_inference.suffix_decoding import SuffixDecodingCache
+            native = import_module("arctic_inference.suffix_decoding")
         except ImportError as error:
             raise ValueError(
                 "Arctic's cache needs the package arctic-inference; install it, or use SuffixCache"
             ) from error
-        self._cache: Any = SuffixDecodingCache(depth, -1 if requests is None else requests)
+        self._cache: Any = native.SuffixDecodingCache(depth, -1 if requests is None else requests)
         self._depth, self._next = depth, 0
 
     def start(self, prompt: Sequence[int]) -> int:

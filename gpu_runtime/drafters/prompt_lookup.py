@@ -62,5 +62,5 @@ class PromptLookupDrafter:
     def check(self, target: Any, length: int) -> None:
         """It can draft for any target."""
 
-    def open(self, requests: Sequence[Request], setting: Setting) -> SourceSession:
+    def open(self, requests: Sequence[Request], setting: Setting) -> SourceSession[NgramSource]:
         return SourceSession(requests, setting, lambda _: NgramSource(self.longest, self.shortest))

@@ -9,7 +9,7 @@ them certain and never stop; ``limits`` holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -31,23 +31,26 @@ class Source(Protocol):
         ...
 
 
-class SourceSession:
+AnySource = TypeVar("AnySource", bound=Source)
+
+
+class SourceSession(Generic[AnySource]):
     """The sources of a batch."""
 
     def __init__(
         self,
         requests: Sequence[Request],
         setting: Setting,
-        open_source: Callable[[Request], Source],
+        open_source: Callable[[Request], AnySource],
     ) -> None:
         self._setting = setting
-        self._pairs = [(request, open_source(request)) for request in requests]
+        self._requests = list(requests)
+        self.sources = [open_source(request) for request in requests]
 
     def propose(self, requests: Sequence[Request], limits: Ints) -> Proposal:
-        pairs = zip(self._pairs, limits.tolist(), strict=True)
         paths = [
             source.draft(request.sequence, most) if most else []
-            for (request, source), most in pairs
+            for source, request, most in zip(self.sources, requests, limits.tolist(), strict=True)
         ]
         return point_masses(paths, self._setting)
 
@@ -56,10 +59,11 @@ class SourceSession:
 
     def select(self, rows: Ints) -> None:
         kept = set(rows.tolist())
-        for row, (request, source) in enumerate(self._pairs):
+        for row, (source, request) in enumerate(zip(self.sources, self._requests, strict=True)):
             if row not in kept:
                 source.close(request.sequence)
-        self._pairs = [self._pairs[row] for row in rows]
+        self.sources = [self.sources[row] for row in rows]
+        self._requests = [self._requests[row] for row in rows]
 
     def mark(self) -> Any:
         """Sources hold committed tokens only."""

@@ -79,7 +79,7 @@ class SuffixDrafter:
     def check(self, target: Any, length: int) -> None:
         """It can draft for any target."""
 
-    def open(self, requests: Sequence[Request], setting: Setting) -> SourceSession:
+    def open(self, requests: Sequence[Request], setting: Setting) -> SourceSession[SuffixSource]:
         cache = SuffixCache() if self.cache is None else self.cache
         return SourceSession(
             requests, setting, lambda request: SuffixSource(cache, request, self.limits)

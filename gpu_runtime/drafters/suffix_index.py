@@ -17,7 +17,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +49,11 @@ class Matches:
     def at(self, m: int) -> Places:
         """Places of the last token of the occurrences of the last m tokens."""
         return self.many[m - 1] if m <= len(self.many) else self.few[self.lengths >= m]
+
+
+def _ended(many: list[Places]) -> Matches:
+    few, lengths = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+    return Matches(many, few, lengths, len(many))
 
 
 class SuffixIndex:
@@ -127,10 +131,9 @@ class SuffixIndex:
 
     def matches(self, context: Sequence[int]) -> Matches:
         """Occurrences of the last m tokens, m < len(context), while one of them goes on."""
-        nothing: Any = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
         listed = self._places.get(context[-1]) if context else None
         if listed is None:
-            return Matches([], *nothing, longest=0)
+            return _ended([])
         tokens, before, after = self.arrays()
         here: Places = np.array(listed)
         here = here[tokens[here] != GONE]
@@ -143,7 +146,7 @@ class SuffixIndex:
             here, first = here[fits], first[fits]
         shorter = [places for places in many if (after[places] >= 0).any()]
         if len(shorter) < len(many) or len(many) + 1 == len(context):
-            return Matches(shorter, *nothing, longest=len(shorter))
+            return _ended(shorter)
         lengths = self._lengths(context, first.tolist(), len(many) + 1)
         onward = lengths[after[here] >= 0]
         return Matches(many, here, lengths, int(onward.max(initial=len(many))))

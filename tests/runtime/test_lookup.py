@@ -251,7 +251,7 @@ def test_nothing_is_left_of_finished_requests() -> None:
     class Watched(SuffixDrafter):
         def open(self, *arguments: Any) -> SourceSession:
             session = super().open(*arguments)
-            opened.extend(weakref.ref(source) for _, source in session._pairs)
+            opened.extend(weakref.ref(source) for source in session.sources)
             return session
 
     for verifier in ("token", "autoregressive"):

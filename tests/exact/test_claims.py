@@ -16,7 +16,7 @@ from papers_check.claims import CLAIMS, Claim, Verdict, finding, table
 from papers_check.cli import main
 from papers_check.numbers import encode
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 NAMES = [claim.name for claim in CLAIMS]
 WITH_COMMAND = [claim for claim in CLAIMS if claim.command]
 
@@ -85,10 +85,16 @@ def test_the_table_lists_every_claim() -> None:
         table.filled("no markers")
 
 
-def test_the_table_of_the_readme_is_fresh() -> None:
-    text = README.read_text()
-    if table.BEGIN in text:
-        assert table.filled(text) == text, "run python -m papers_check.claims.table README.md"
+@pytest.mark.parametrize("name", ["README.md", "CLAIMS.md"])
+def test_the_published_tables_are_fresh(name: str) -> None:
+    document = ROOT / name
+    assert table.refreshed(document) == document.read_text(), f"rerun: {table.BEGIN}"
+
+
+def test_the_headline_is_about_the_four_systems() -> None:
+    shown = table.headline()
+    assert {claim.expected for claim in shown} == {Verdict.FAILS, Verdict.CONDITIONAL}
+    assert all(claim.paper.startswith(table.SYSTEMS) for claim in shown)
 
 
 def test_a_wrong_number_changes_the_verdict(monkeypatch: Any) -> None:

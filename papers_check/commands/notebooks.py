@@ -169,7 +169,8 @@ def _copy_frontend(to: Path) -> None:
     spec = find_spec("marimo")
     assert spec is not None
     assert spec.origin is not None
-    shutil.copytree(Path(spec.origin).parent / "_static", to, dirs_exist_ok=True)
+    unused = shutil.ignore_patterns("*.md", "index.html", "*.map")
+    shutil.copytree(Path(spec.origin).parent / "_static", to, ignore=unused, dirs_exist_ok=True)
 
 
 def _index(entries: list[Notebook]) -> str:

@@ -109,10 +109,8 @@ def _(p, q):
 
 
 @app.cell(hide_code=True)
-def _(stay):
-    mo.vstack(
-        [
-            mo.md(r"""
+def _():
+    mo.md(r"""
     ## Rows that depend on the context
 
     Now let acceptance come in stretches. After token 0 the draft knows the target's row
@@ -120,10 +118,13 @@ def _(stay):
     round. The usual formula $1 + \alpha + \dots + \alpha^\gamma$ (tokens per call) treats
     positions as independent trials with the mean overlap. It is a *prediction*; the theorem is
     the value.
-    """),
-            stay,
-        ]
-    )
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(stay):
+    stay
     return
 
 

@@ -204,7 +204,7 @@ def _():
     assert off == Fraction(1, 3)
     mo.md(
         rf"Walking forwards, the law of three tokens is at total variation ${page.exact(off)}$ "
-        r"from the target's. Nothing crashes, and tokens per call look fine."
+        r"from the target's. Nothing crashes; only the text is wrong."
     )
     return (first_is_0,)
 

@@ -85,13 +85,13 @@ def _(p0, q0):
         ratio = p[x] / q[x]  # W after the block's first token x, gamma = 2
         changed = greedy_block.left_over(p, q, ratio)
         for y in range(2):
-            place = f"second token {y}, after {x}"
+            place = f"{y}, after {x}"
             rows.append({"place": place, "row": "target p", "mass": page.number(p[y])})
             rows.append({"place": place, "row": "modified p′", "mass": page.number(changed[y])})
             rows.append({"place": place, "row": "draft q", "mass": page.number(q[y])})
     page.bars(
         rows,
-        x=("place", "token of an old block of two"),
+        x=("place", "second token of the block, after its first"),
         y=("mass", "probability"),
         by=("row", "row"),
     ).properties(
@@ -125,21 +125,21 @@ def _(p0, q0):
     emitted = {rule: totals(rule) for rule in ("token", "block", "greedy_block")}
     assert emitted["token"][-1] <= emitted["block"][-1]
     assert emitted["block"][0] <= emitted["greedy_block"][0]  # the first round: never below
-    gained = [
+    lead = [
         {
             "round": n + 1,
             "rule": rule.replace("_", " "),
-            "tokens": page.number(sums[n] - (sums[n - 1] if n else 0)),
+            "tokens": page.number(sums[n] - emitted["block"][n]),
         }
         for rule, sums in emitted.items()
         for n in range(rounds)
     ]
     page.curves(
-        gained,
-        x=("round", "round"),
-        y=("tokens", "expected tokens emitted in that round"),
+        lead,
+        x=("round", "rounds so far"),
+        y=("tokens", "lead over block verification (expected tokens)"),
         by=("rule", "verification"),
-    ).properties(title="Greedy is ahead in the first round and pays in the second")
+    ).properties(title="Greedy leads after the first round and pays in the next ones")
     return
 
 

@@ -9,7 +9,7 @@ with app.setup(hide_code=True):
 
     import marimo as mo
 
-    from theory import RowTree, TableModel, analyse
+    from theory import MarkovModel, RowTree, analyse
     from theory.accepted_length import expected_accepted
     from theory.fields import EXACT, to_fraction
     from theory.notebooks import _page as page
@@ -55,21 +55,35 @@ def _():
 
 @app.cell(hide_code=True)
 def _():
-    p0 = mo.ui.slider(1, 11, value=9, label="$p(0)$ in twelfths", show_value=True)
-    q0 = mo.ui.slider(1, 11, value=3, label="$q(0)$ in twelfths", show_value=True)
+    p0 = mo.ui.slider(1, 11, value=7, label="$p(0)$ in twelfths", show_value=True)
+    waste = mo.ui.slider(0, 9, value=4, label="$q(2)$ in twelfths", show_value=True)
     drafts = mo.ui.slider(1, 3, value=2, label="drafts $K$", show_value=True)
-    return drafts, p0, q0
+    return drafts, p0, waste
 
 
 @app.cell(hide_code=True)
-def _(drafts, p0, q0):
-    mo.vstack([mo.md("## The polygon of two tokens"), p0, q0, drafts])
+def _():
+    mo.md(r"""
+    ## The polygon
+
+    Three tokens: the target wants tokens 0 and 1 only, $p = (p(0), 1 - p(0), 0)$; the draft
+    wastes $q(2)$ on token 2 and splits the rest in equal parts. So $f(2) = 0$, and all that a
+    rule can do is a point $(f(0), f(1))$ under three limits: one for each token, one for the two
+    together.
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(drafts, p0, waste):
+    mo.vstack([p0, waste, drafts])
     return
 
 
 @app.cell
-def _(drafts, p0, q0):
-    p, q, K = page.coin(p0.value), page.coin(q0.value), drafts.value
+def _(drafts, p0, waste):
+    third = Fraction(waste.value, 12)
+    p, q, K = [*page.coin(p0.value), 0], [(1 - third) / 2, (1 - third) / 2, third], drafts.value
     best = alpha_star(p, q, K)
 
     def accepted(rule):
@@ -84,6 +98,8 @@ def _(drafts, p0, q0):
         "optimal transport": accepted("optimal_transport"),
     }
     reach = [min(p[x], hit_probability(q[x], K)) for x in (0, 1)]
+    together = min(sum(reach), hit_probability(q[0] + q[1], K))
+    assert together == best  # the theorem, for this polygon
     for x, y in rules.values():
         assert x <= reach[0] + 1e-12
         assert y <= reach[1] + 1e-12
@@ -94,9 +110,7 @@ def _(drafts, p0, q0):
 
 @app.cell
 def _(best, reach, rules):
-    # Corners of { 0 <= f <= min(p, phi(q)) and f(0) + f(1) <= phi(1) = 1 }.
-    cut = min(best, sum(reach))
-    corners = [(0, 0), (reach[0], 0), (reach[0], cut - reach[0]), (cut - reach[1], reach[1])]
+    corners = [(0, 0), (reach[0], 0), (reach[0], best - reach[0]), (best - reach[1], reach[1])]
     corners += [(0, reach[1]), (0, 0)]
     outline = [
         {"f0": page.number(x), "f1": page.number(y), "order": n, "what": "what a rule may accept"}
@@ -111,7 +125,7 @@ def _(best, reach, rules):
         zero=True,
     )
     (region + points).properties(
-        title="Acceptance f(0) + f(1): as far up and right as the polygon goes", height=330
+        title="Acceptance is f(0) + f(1): the slanted edge is the optimum", height=330
     )
     return
 
@@ -121,8 +135,8 @@ def _(K, best, rules):
     mo.md(rf"""
     With $K = {K}$ the optimum is $\alpha^* = {page.exact(best)}$. The rules accept
     {", ".join(f"{name} {sum(mass):.4f}" for name, mass in rules.items())}. Recursive rejection
-    and K-SEQ stop inside the polygon: they test drafts one after another without looking at the
-    others.
+    and K-SEQ test drafts one after another without looking at the others, and may stop inside
+    the polygon.
 
     ## K-SEQ
 
@@ -139,7 +153,7 @@ def _(K, best, rules):
 @app.cell
 def _(p, q):
     # gamma = 1: a tree of one row; closed forms for any number of drafts.
-    one = RowTree.of(TableModel({"": p}), 1), RowTree.of(TableModel({"": q}), 1)
+    one = RowTree.of(MarkovModel(p), 1), RowTree.of(MarkovModel(q), 1)
     rows = []
     for k in range(1, 9):
         top = alpha_star(p, q, k)

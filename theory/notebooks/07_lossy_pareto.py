@@ -10,8 +10,9 @@ with app.setup(hide_code=True):
     import marimo as mo
 
     from theory import EXACT, MarkovModel, TableModel, analyse
+    from theory.clip import clip_law, upper_for_acceptance
     from theory.fields import to_fraction
-    from theory.laws import total_variation
+    from theory.laws import kl, mixture, total_variation
     from theory.notebooks import _page as page
     from theory.pareto.many_contexts import Context, mixture_point, reward_frontier
     from theory.pareto.one_context import excess_bias
@@ -117,6 +118,9 @@ def _(p, q):
         assert to_fraction(total_variation(p, rule.law(q))) == (1 - weight_p) * tv
         assert excess_bias("ensemble", p, q, w=weight_p) == 0  # exactly on the frontier
     assert excess_bias("mentored", p, q, hi="3/2") == 0
+    # In KL the clip law is better than the mixture of the same acceptance:
+    clipped = clip_law(p, q, upper_for_acceptance(p, q, 1 - EXACT.number(tv) / 2))
+    assert kl(p, clipped) < kl(p, mixture(EXACT.number("1/2"), p, q))
     mo.md(
         rf"Here $\mathrm{{TV}}(p, q) = {page.exact(tv)}$: the frontier starts at "
         rf"$\alpha = {page.exact(1 - tv)}$ and rises with slope 1. The mixture with weight $w$ has "
@@ -126,10 +130,8 @@ def _(p, q):
 
 
 @app.cell(hide_code=True)
-def _(share):
-    mo.vstack(
-        [
-            mo.md(r"""
+def _():
+    mo.md(r"""
     ## Do weights that depend on the context help?
 
     Average over contexts $c$ of weight $m_c$: each contributes $m_c(1 - w_c \mathrm{TV}_c)$ to
@@ -142,10 +144,13 @@ def _(share):
 
     Two contexts: in A the draft is wrong, $p = (\tfrac12, \tfrac12)$, $q = (1, 0)$, but nobody
     minds; in B, $p = (1, 0)$, $q = (\tfrac12, \tfrac12)$, and token 1 forfeits the reward.
-    """),
-            share,
-        ]
-    )
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(share):
+    share
     return
 
 

@@ -5,7 +5,6 @@ app = marimo.App(app_title="Hybrid drafting is renewal reward: one threshold, an
 
 with app.setup(hide_code=True):
     from fractions import Fraction
-    from itertools import pairwise
 
     import marimo as mo
     import numpy as np
@@ -89,31 +88,39 @@ def _(cache_ms, kept, model_ms):
     theta = threshold(optimum.rate, model, cache_ms.value, model_ms.value)
     predicted = [Fraction(length) for length in law]
 
-    rows = []
-    for cut in range(26):
-        policy = by_threshold(np.array(predicted), cut)
-        earned = rate(problem, policy)
-        assert optimum.rate - earned == regret(problem, policy)  # the theorem, as fractions
-        rows.append({"theta": cut, "rate": 1000 * float(earned), "who": "threshold policy"})
-    at_optimum = by_threshold(np.array(predicted), theta)
-    assert rate(problem, at_optimum) == optimum.rate
-    marks = [
-        {"theta": float(theta), "rate": 1000 * float(optimum.rate), "who": "optimum θ*"},
-        {"theta": 6, "rate": rows[6]["rate"], "who": "hand-set θ = 6"},
+    def earned(theta):
+        """Tokens per ms of the policy with this threshold."""
+        policy = by_threshold(np.array(predicted), theta)
+        assert optimum.rate - rate(problem, policy) == regret(problem, policy)  # the theorem
+        return rate(problem, policy)
+
+    at_six = earned(6)
+    assert earned(theta) == optimum.rate
+    cuts = [Fraction(k, 8) for k in range(26 * 8)]
+    rates = [
+        {"theta": float(cut), "rate": 1000 * float(earned(cut)), "who": "threshold policy"}
+        for cut in cuts
     ]
-    chart = page.curves(
-        rows + marks,
-        x=("theta", "threshold θ on the predicted cache length (tokens)"),
-        y=("rate", "long-run rate (tokens per second)"),
-        by=("who", "policy"),
-    )
-    chart.properties(title="The optimum is flat: near θ* an error costs little")
-    return model, optimum, problem, rows, theta
+    marks = [
+        {"theta": float(theta), "rate": 1000 * float(optimum.rate), "text": "θ*"},
+        {"theta": 6.0, "rate": 1000 * float(at_six), "text": "θ = 6"},
+    ]
+    (
+        page.curves(
+            rates,
+            x=("theta", "threshold θ on the predicted cache length (tokens)"),
+            y=("rate", "long-run rate (tokens per second)"),
+            by=("who", "policy"),
+            points=False,
+        )
+        + page.notes(marks, "theta", "rate")
+    ).properties(title="The optimum is flat: near θ* an error costs little")
+    return at_six, model, optimum, problem, theta
 
 
 @app.cell(hide_code=True)
-def _(optimum, rows, theta):
-    loss = 100 * (1 - rows[6]["rate"] / (1000 * float(optimum.rate)))
+def _(at_six, optimum, theta):
+    loss = 100 * float(1 - at_six / optimum.rate)
     mo.md(rf"""
     $\lambda^* = {1000 * float(optimum.rate):.2f}$ tokens per second, found in {optimum.rounds}
     rounds of $\lambda \leftarrow$ rate of the policy that is best at $\lambda$ (Dinkelbach);
@@ -124,31 +131,32 @@ def _(optimum, rows, theta):
 
 @app.cell
 def _(optimum, problem):
-    lam = float(optimum.rate)
-    grid = [Fraction(k, 40) * optimum.rate * 2 for k in range(41)]
-    values = [
-        {"rate": 1000 * float(at), "value": float(surplus(problem, at)), "F": "F(λ)"} for at in grid
-    ]
     assert surplus(problem, optimum.rate) == 0  # the root, exactly
-    assert all(a["value"] > b["value"] for a, b in pairwise(values))  # F decreases
-    root = page.dots(
-        [{"rate": 1000 * lam, "value": 0.0, "F": "root λ*"}],
-        x=("rate", "λ (tokens per second)"),
-        y=("value", "F(λ) (tokens per round)"),
-        by=("F", " "),
-    )
+    values = []
+    for k in range(41):
+        lam = optimum.rate * Fraction(k, 20)
+        arms = (problem.weights[:, None] * problem.advantage(lam)).sum(axis=0)
+        top_arm = page.number(surplus(problem, lam))
+        parts = {
+            "F(λ): the better arm in every situation": top_arm,
+            "always the cache": page.number(arms[CACHE]),
+            "always the model": page.number(arms[MODEL]),
+        }
+        assert max(parts.values()) <= top_arm + 1e-12
+        ms = 1000 * float(lam)
+        values += [{"lam": ms, "value": part, "arm": name} for name, part in parts.items()]
     (
         page.curves(
             values,
-            x=("rate", "λ (tokens per second)"),
-            y=("value", "F(λ) (tokens per round)"),
-            by=("F", " "),
+            x=("lam", "λ (tokens per second)"),
+            y=("value", "E[μ + 1 − λ C] (tokens per round)"),
+            by=("arm", "choice"),
             points=False,
         )
-        + root
-    ).resolve_scale(color="independent", shape="independent").properties(
-        title="The best rate is where the surplus is used up"
-    )
+        + page.notes(
+            [{"lam": 1000 * float(optimum.rate), "value": 0.0, "text": "λ*"}], "lam", "value"
+        )
+    ).properties(title="The best rate is where the surplus F is used up")
     return
 
 

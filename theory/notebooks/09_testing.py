@@ -80,19 +80,20 @@ def _():
 
 
 @app.cell(hide_code=True)
-def _(shift):
-    mo.vstack(
-        [
-            mo.md(r"""
+def _():
+    mo.md(r"""
     ## The same bug on two models
 
     The draft's row is $q = (\tfrac23, \tfrac13)$ everywhere, $\gamma = 2$. The target's row is
     $(\tfrac12, \tfrac12)$ at first, $(\tfrac12 + \delta, \tfrac12 - \delta)$ after token 0 and
     $(\tfrac12 - \delta, \tfrac12 + \delta)$ after token 1. With $\delta = 0$ all rows are equal.
-    """),
-            shift,
-        ]
-    )
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(shift):
+    shift
     return
 
 
@@ -243,8 +244,8 @@ def _(guess, laws, stale_row):
 def _():
     mo.md(r"""
     Acceptance statistics, the favourite health check of engines, are blind to three of the four;
-    so is the first token, which is all that a test of a single round looks at. The joint law of
-    enough tokens to cross into a second round sees all of them.
+    so is the first token by itself. The joint law of enough tokens to cross into a second round
+    sees all of them.
 
     ## Power against sample size
 

@@ -58,21 +58,19 @@ def _():
 
 
 @app.cell(hide_code=True)
-def _(alpha, draft_ms, step_ms, tile):
-    mo.vstack(
-        [
-            mo.md(r"""
+def _():
+    mo.md(r"""
     ## A device with tiles
 
     A call takes 25 ms for its first tile of rows (drafted tokens plus one) and more for every
     further tile. All times are inputs: put in those of your machine.
-    """),
-            alpha,
-            draft_ms,
-            tile,
-            step_ms,
-        ]
-    )
+    """)
+    return
+
+
+@app.cell(hide_code=True)
+def _(alpha, draft_ms, step_ms, tile):
+    mo.vstack([alpha, draft_ms, tile, step_ms])
     return
 
 
@@ -173,13 +171,13 @@ def _():
 def _():
     text = MarkovModel(["1/2", "1/2"], [["9/10", "1/10"], ["1/10", "9/10"]])
     guess = MarkovModel(["1/2", "1/2"], [["19/20", "1/20"], ["1/2", "1/2"]])
-    plain = Costs("1/50", calls=("1",))
-    tiles = Costs("1/50", calls=("1", "1", "1", "1", "5/4", "5/4", "5/4", "5/4", "3/2"))
+    plain = Costs("1/20", calls=("1",))
+    tiles = Costs("1/20", calls=("1", "1", "1", "1", "5/4", "5/4", "5/4", "5/4", "3/2"))
     without, with_tiles = (
-        ladder(text, guess, costs, cap=8, max_gamma=24) for costs in (plain, tiles)
+        ladder(text, guess, costs, cap=12, max_gamma=24) for costs in (plain, tiles)
     )
     assert with_tiles.fixed <= without.fixed
-    assert with_tiles.gamma in (3, 7)  # the ends of the first two tiles
+    assert (without.gamma, with_tiles.gamma) == (7, 3)  # the second tile no longer pays
     trees = RowTree.of(text, 6), RowTree.of(guess, 6)
     true_length = expected_accepted("token", *trees, 6)
     predicted = iid_prediction(*trees, 6).accepted

@@ -80,8 +80,8 @@ def text_law(
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A markdown table."""
-    lines = [list(head), ["---"] * len(head), *map(list, rows)]
+    """A markdown table: names at the left, numbers at the right."""
+    lines = [list(head), [":---", *["---:"] * (len(head) - 1)], *map(list, rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -100,11 +100,12 @@ def curves(
         "x": _across(rows, x, zero=False, log=log),
         "y": _quantity(y, zero),
         "color": _by(alt.Color, by, names, COLOURS),
-        "strokeDash": _by(alt.StrokeDash, by, names, DASHES),
         "tooltip": [*_amounts(x, y), *_labels(by)],
     }
     if points:
         encoding["shape"] = _by(alt.Shape, by, names, SHAPES)
+    else:
+        encoding["strokeDash"] = _by(alt.StrokeDash, by, names, DASHES)
     dots = {"size": 55, "filled": True} if points else False
     return _chart(rows).mark_line(strokeWidth=2.5, point=dots).encode(**encoding)
 
@@ -146,8 +147,9 @@ def bars(rows: Sequence[Row], x: Axis, y: Axis, by: Axis, stacked: bool = False)
 def ranking(rows: Sequence[Row], x: Axis, y: str, by: Axis) -> Any:
     """Horizontal bars in order of appearance, each with its value at its end."""
     names = _names(rows, by)
+    room = alt.Scale(domain=[0, 1.15 * max(row[x[0]] for row in rows)], nice=False)
     base = _chart(rows).encode(
-        x=alt.X(x[0], type="quantitative", title=x[1]),
+        x=alt.X(x[0], type="quantitative", title=x[1], scale=room, axis=alt.Axis(tickCount=8)),
         y=alt.Y(y, type="nominal", title=None, sort=None, axis=alt.Axis(labelLimit=0)),
         tooltip=[*_labels((y, "name"), by), *_amounts(x)],
     )
@@ -185,10 +187,19 @@ def level(value: Number, text: str, colour: str = COLOURS[6]) -> Any:
         y=alt.Y("level", type="quantitative")
     )
     line = base.mark_rule(strokeDash=[5, 4], color=colour)
-    words = base.mark_text(align="left", dx=4, dy=-7, fontSize=12, color=colour).encode(
+    place = {"align": "left", "baseline": "bottom", "dx": 4, "dy": -3}
+    words = base.mark_text(**place, fontSize=12, color=colour).encode(
         x=alt.value(0), text=alt.Text("text", type="nominal")
     )
     return line + words
+
+
+def notes(rows: Sequence[Row], x: str, y: str) -> Any:
+    """Black diamonds, each with its "text" beside it."""
+    base = _chart(rows).encode(x=alt.X(x, type="quantitative"), y=alt.Y(y, type="quantitative"))
+    marks = base.mark_point(shape="diamond", size=110, filled=True, color=COLOURS[6], opacity=1)
+    words = base.mark_text(align="left", dx=9, dy=-9, fontSize=12, color=COLOURS[6])
+    return marks + words.encode(text=alt.Text("text", type="nominal"))
 
 
 def _chart(rows: Sequence[Row]) -> Any:
@@ -199,7 +210,10 @@ def _across(rows: Sequence[Row], x: Axis, zero: bool, log: bool = False) -> alt.
     """A horizontal axis; whole numbers are not divided further."""
     whole = all(isinstance(row[x[0]], int) for row in rows)
     ticks = alt.Axis(tickMinStep=1, format="d") if whole else alt.Axis()
-    scale = alt.Scale(type="log") if log else alt.Scale(zero=zero, nice=not whole)
+    scale = alt.Scale(zero=zero, nice=not whole)
+    if log:
+        scale = alt.Scale(type="log")
+        ticks = alt.Axis(values=[10**k for k in range(-9, 10)], format="~s")
     return alt.X(x[0], type="quantitative", title=x[1], scale=scale, axis=ticks)
 
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from gpu_runtime import tree_rules
 from gpu_runtime.drafters import Drafter, Setting
 from gpu_runtime.drafters.model import ModelDrafter
+from gpu_runtime.judging import Rules, Verifier
 from gpu_runtime.models import LanguageModel
 from gpu_runtime.random_streams import fresh_seed
 from gpu_runtime.requests import Request
 from gpu_runtime.sampling import Processor
-from gpu_runtime.session import Round, Rules, Session, Verifier
+from gpu_runtime.session import Round, Session
 from gpu_runtime.trace import TraceRecorder
 from gpu_runtime.windows import Window
 from gpu_runtime.windows.fixed import FixedWindow
@@ -137,6 +139,7 @@ def _open(
 ) -> Session:
     """Read the prompts into the caches."""
     longest = max(request.prompt_length for request in requests) + rules.max_new_tokens
+    nodes = drafter.nodes(window.maximum, num_drafts) if drafter else 0
     setting = Setting(
         processor or Processor(),
         window,
@@ -144,7 +147,7 @@ def _open(
         target.width,
         target.law_dtype,
         target.device,
-        longest + num_drafts * window.maximum + 1,
+        longest + nodes + 1,
         tuple(sorted(rules.eos | rules.stop)),
     )
     drafting = drafter.open(requests, setting) if drafter else None
@@ -199,6 +202,8 @@ def _resolve(
         return None
     if not isinstance(verifier, str):
         return verifier
+    if isinstance(draft, Drafter) and draft.trees:
+        return tree_rules.get(verifier)
     from sim.verifiers import get
 
     found: Verifier = get(verifier)
@@ -206,7 +211,10 @@ def _resolve(
 
 
 def _check_rule(
-    rule: Verifier | None, num_drafts: int, window: Window, max_new_tokens: int
+    rule: Verifier | None,
+    num_drafts: int,
+    window: Window,
+    max_new_tokens: int,
 ) -> None:
     if max_new_tokens < 1:
         raise ValueError(f"max_new_tokens {max_new_tokens} leaves nothing to do; use 1 or more")

@@ -2,11 +2,11 @@
 
 Each row b holds ``lengths[b]`` *committed* entries in slots 0..lengths[b]-1, followed by the
 *pending* nodes of a tree: node j sits in slot lengths[b] + j, at position lengths[b] + depth(j),
-and sees the committed entries and its own ancestors. The tree's shape is shared by all rows; its
-tokens are not. ``commit`` keeps one path of each row's tree by moving its entries behind the
-committed ones; ``discard`` forgets the tree. Entries beyond a row's last slot are stale: the mask
-hides them (their weight is exactly 0) and the next write replaces them, so that a rollback is a
-change of one integer.
+and sees the committed entries and its own ancestors. All rows have one shape of tree, or each its
+own; the tokens differ anyway. ``commit`` keeps one path of each row's tree by moving its entries
+behind the committed ones; ``discard`` forgets the tree. Entries beyond a row's last slot are stale:
+the mask hides them (their weight is exactly 0) and the next write replaces them, so that a rollback
+is a change of one integer.
 
     slots of row b:  | committed 0 .. n-1 | node 0 | node 1 | ... | stale ...
 
@@ -27,6 +27,9 @@ from transformers.cache_utils import Cache
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Parents = Sequence[int] | Ints
+"""Numbers of the nodes that new nodes follow (-1: the committed end): [n] for all rows, or
+[B, n]."""
 
 
 @dataclass(frozen=True)
@@ -59,42 +62,44 @@ class RowCache(Cache):
         self.lengths: Ints = np.zeros(rows, dtype=np.int64)
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
-        self._depth: Ints = np.zeros(0, dtype=np.int64)
-        self._ancestors: Bools = np.zeros((0, 0), dtype=np.bool_)
+        self._depth: Ints = np.zeros((1, 0), dtype=np.int64)
+        self._ancestors: Bools = np.zeros((1, 0, 0), dtype=np.bool_)
         self._new = 0
 
     @property
     def pending(self) -> int:
         """Nodes of the tree that follows the committed entries."""
-        return len(self._depth)
+        return int(self._depth.shape[1])
 
     @property
     def entries(self) -> Ints:
         """Entries of each row that a call can see: committed and pending, [B]."""
         return self.lengths + self.pending
 
-    def plan(self, parents: Sequence[int]) -> Plan:
-        """Append nodes to the tree; ``parents`` are node indices, -1 for the committed end.
+    def plan(self, parents: Parents) -> Plan:
+        """Append nodes to the tree of each row.
 
         The caller runs the model next. ``abandon`` takes the nodes back if that fails.
 
         Raises:
             ValueError: no room for the nodes.
         """
-        start, n = self.pending, len(parents)
+        shapes = np.atleast_2d(np.asarray(parents, dtype=np.int64))
+        start, n = self.pending, shapes.shape[1]
         if int(self.lengths.max(initial=0)) + start + n > self.capacity:
             raise ValueError(
                 f"{n} tokens after {int(self.lengths.max())} + {start} entries exceed the cache's "
                 f"capacity of {self.capacity}; open it with a larger one"
             )
-        self._grow(parents)
+        self._grow(shapes)
         self._new = n
         return self._layout(start)
 
     def abandon(self) -> None:
         """Take back the nodes of the last ``plan``."""
         kept = self.pending - self._new
-        self._depth, self._ancestors = self._depth[:kept], self._ancestors[:kept, :kept]
+        self._depth = self._depth[:, :kept]
+        self._ancestors = self._ancestors[:, :kept, :kept]
         self._new = 0
 
     def update(  # type: ignore[override]
@@ -129,8 +134,9 @@ class RowCache(Cache):
         """
         width = int(counts.max(initial=0))
         kept = path[:, :width]
-        follows = self._depth[kept] == np.arange(width)
-        follows[:, 1:] &= self._ancestors[kept[:, 1:], kept[:, :-1]]
+        tree = np.arange(len(self._depth))[:, None]
+        follows = self._depth[tree, kept] == np.arange(width)
+        follows[:, 1:] &= self._ancestors[tree, kept[:, 1:], kept[:, :-1]]
         if not (follows | (np.arange(width) >= counts[:, None])).all():
             raise ValueError(f"path {path.tolist()} is not a chain of the tree; check it")
         if (kept != np.arange(width)).any():
@@ -140,7 +146,7 @@ class RowCache(Cache):
 
     def discard(self) -> None:
         """Forget the pending tree."""
-        self._depth, self._ancestors = self._depth[:0], self._ancestors[:0, :0]
+        self._depth, self._ancestors = self._depth[:1, :0], self._ancestors[:1, :0, :0]
         self._new = 0
 
     def restore(self, lengths: Ints) -> None:
@@ -160,33 +166,44 @@ class RowCache(Cache):
             for layer, store in enumerate(stores):
                 stores[layer] = store.index_select(0, index.to(store.device))
 
-    def _grow(self, parents: Sequence[int]) -> None:
-        start, n = self.pending, len(parents)
-        depth = np.concatenate([self._depth, np.zeros(n, dtype=np.int64)])
-        ancestors = np.zeros((start + n, start + n), dtype=np.bool_)
-        ancestors[:start, :start] = self._ancestors
-        for node, parent in enumerate(parents, start):
-            if not -1 <= parent < node:
-                raise ValueError(f"parent {parent} of node {node} must be -1 or an earlier node")
-            if parent >= 0:
-                ancestors[node] = ancestors[parent]
-                depth[node] = depth[parent] + 1
-            ancestors[node, node] = True
+    def _grow(self, parents: Ints) -> None:
+        start, n = self.pending, parents.shape[1]
+        trees = max(len(parents), len(self._depth))
+        depth = np.zeros((trees, start + n), dtype=np.int64)
+        depth[:, :start] = self._depth
+        ancestors = np.zeros((trees, start + n, start + n), dtype=np.bool_)
+        ancestors[:, :start, :start] = self._ancestors
+        tree = np.arange(trees)
+        for node in range(start, start + n):
+            parent = parents[:, node - start]
+            wrong = (parent < -1) | (parent >= node)
+            if wrong.any():
+                raise ValueError(
+                    f"parent {parent[wrong][0]} of node {node} must be -1 or an earlier node"
+                )
+            seen = ancestors[tree, parent] & (parent >= 0)[:, None]
+            ancestors[:, node] = seen
+            ancestors[:, node, node] = True
+            depth[:, node] = seen.sum(axis=1)
         self._depth, self._ancestors = depth, ancestors
 
     def _layout(self, start: int) -> Plan:
-        base = self.lengths if (self.lengths != self.lengths[0]).any() else self.lengths[:1]
-        nodes = self.pending
+        shared = len(self._depth) == 1 and bool((self.lengths == self.lengths[:1]).all())
+        base = self.lengths[:1] if shared else self.lengths
+        nodes, rows = self.pending, len(base)
         slots = np.arange(int(base.max()) + nodes)
         node = slots - base[:, None]
         in_tree = (node >= 0) & (node < nodes)
         node_or_none = np.where(in_tree, node, nodes)
-        seen = np.zeros((nodes - start, nodes + 1), dtype=np.bool_)
-        seen[:, :nodes] = self._ancestors[start:]
-        visible = (node < 0)[:, None, :] | seen[:, node_or_none].transpose(1, 0, 2)
-        depth = np.concatenate([self._depth, np.zeros(1, dtype=np.int64)])
-        key_positions = np.where(node < 0, slots, base[:, None] + depth[node_or_none])
-        return Plan(self.lengths[:, None] + self._depth[start:], visible, key_positions)
+        seen = np.zeros((rows, nodes - start, nodes + 1), dtype=np.bool_)
+        seen[:, :, :nodes] = self._ancestors[:, start:]
+        places = np.broadcast_to(node_or_none[:, None], (rows, nodes - start, len(slots)))
+        visible = (node < 0)[:, None, :] | np.take_along_axis(seen, places, axis=2)
+        depth = np.zeros((rows, nodes + 1), dtype=np.int64)
+        depth[:, :nodes] = self._depth
+        in_order = base[:, None] + np.take_along_axis(depth, node_or_none, axis=1)
+        key_positions = np.where(node < 0, slots, in_order)
+        return Plan(self.lengths[:, None] + self._depth[:, start:], visible, key_positions)
 
     def _move(self, path: Ints) -> None:
         width = path.shape[1]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_runtime.kv_cache import Ints, Plan, RowCache
+from gpu_runtime.kv_cache import Ints, Parents, Plan, RowCache
 
 PREFILL = 512
 """Prompt tokens per call while a prompt is read; bounds the size of the mask."""
@@ -92,12 +92,13 @@ class LanguageModel:
 
     @torch.no_grad()
     def extend(
-        self, cache: RowCache, tokens: Tensor, parents: Sequence[int], keep: int | None = None
+        self, cache: RowCache, tokens: Tensor, parents: Parents, keep: int | None = None
     ) -> Tensor:
         """Append ``tokens`` [B, n] to the pending tree of each row; logits [B, n, width].
 
-        ``parents`` are the nodes that the new ones follow (-1: the committed end). ``keep`` limits
-        the logits to those of the last ``keep`` tokens. On failure the cache is as before.
+        ``parents`` are the nodes that the new ones follow, for all rows or [B, n] (-1: the
+        committed end). ``keep`` limits the logits to those of the last ``keep`` tokens. On failure
+        the cache is as before.
         """
         plan = cache.plan(parents)
         arguments: dict[str, Any] = {self._cache_argument: cache}
@@ -117,7 +118,7 @@ class LanguageModel:
         return logits if keep is None else logits[:, -keep:]
 
     def extend_with_hidden(
-        self, cache: RowCache, tokens: Tensor, parents: Sequence[int]
+        self, cache: RowCache, tokens: Tensor, parents: Parents
     ) -> tuple[Tensor, Tensor]:
         """As ``extend``, and the last hidden states (what the output layer reads), [B, n, d]."""
         kept: list[Tensor] = []

@@ -1,74 +1,48 @@
 """One batch being decoded: rounds of draft, one target call, verify, emit.
 
 The target's cache holds all committed tokens of a request but the newest. A round feeds the newest
-one and the drafts as a tree (the root, then K branches that are hidden from each other), so that
-one call gives every row that verification needs. Requests advance by different lengths; those that
-end leave the batch. If anything raises, both caches are back where the round began.
+one and the drafts as a tree (the root, then K branches that are hidden from each other, or a
+drafted tree), so that one call gives every row that verification needs. Requests advance by
+different lengths; those that end leave the batch. If anything raises, both caches are back where
+the round began.
 
-Per round and request, with L committed tokens, g drafted a branch and tau accepted:
+Per round and request, with L committed tokens, n drafted nodes and tau accepted:
 
-    target entries before the rewind: L + K g;    kept: L + tau;    committed: L + tau + 1
+    target entries before the rewind: L + n;    kept: L + tau;    committed: L + tau + 1
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_runtime.drafters import DraftSession, Proposal, Setting, nothing
+from gpu_runtime.drafters import DraftSession, Setting, nothing
+from gpu_runtime.drafters.proposals import Proposal, TreeProposal
 from gpu_runtime.finish import cut_at_text, cut_block
+from gpu_runtime.judging import Judged, Rules, judge_drafts, judge_plain, judge_tree
 from gpu_runtime.kv_cache import Ints
 from gpu_runtime.models import LanguageModel
-from gpu_runtime.random_streams import Stream, tape
 from gpu_runtime.requests import Request, contexts
-from gpu_runtime.sampling import draw, fit_vocabulary, require_laws
-
-
-class Verifier(Protocol):
-    """What the engine needs of an entry of ``sim.verifiers.VERIFIERS``."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def stateful(self) -> bool: ...
-
-    @property
-    def multi_draft(self) -> bool: ...
-
-    @property
-    def slots(self) -> Any: ...
-
-    @property
-    def verify(self) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a batch is decoded: ``verifier`` None is plain (autoregressive) decoding."""
-
-    verifier: Verifier | None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    max_new_tokens: int = 64
-    eos: frozenset[int] = frozenset()
-    stop: frozenset[int] = frozenset()
-    stop_strings: tuple[str, ...] = ()
+from gpu_runtime.sampling import fit_vocabulary, require_laws
 
 
 @dataclass(frozen=True)
 class Round:
-    """What one round did to the batch, for traces: arrays over the active requests."""
+    """What one round did to the batch, for traces: arrays over the active requests.
+
+    ``log_p`` are the target's laws: [B, K, g + 1, V] of drafts, [B, 1 + n, V] of a tree.
+    """
 
     requests: Sequence[Request]
     positions: Ints
     log_p: Tensor
-    proposal: Proposal
+    proposal: Proposal | TreeProposal
     accepted: Ints
     branch: Ints
     draft_seconds: float
@@ -109,106 +83,88 @@ class Session:
         start = perf_counter()
         proposal = self._propose()
         drafted = perf_counter()
-        log_p = self._target_laws(proposal)
-        accepted, branch, tokens, carry = self._judge(log_p, proposal)
-        drafts = proposal.drafts.cpu().numpy()
+        judged = self._judge(proposal, self._target_laws(proposal))
         verified = perf_counter()
-        self._rewind(proposal, accepted, branch)
+        outcome = judged.outcome
+        self._rewind(outcome.path, outcome.accepted)
+        if self.drafting:
+            self.drafting.accept(outcome)
         done = Round(
             list(self.active),
             np.array([len(request.sequence) for request in self.active], dtype=np.int64),
-            log_p,
+            outcome.log_p,
             proposal,
-            accepted,
-            branch,
+            outcome.accepted,
+            outcome.branch,
             drafted - start,
             verified - drafted,
         )
-        for row, request in enumerate(self.active):
-            kept = drafts[row, branch[row], : accepted[row]].tolist()
-            self._emit(request, [*kept, int(tokens[row])], int(proposal.lengths[row]))
+        for request, block, length in zip(
+            self.active, judged.blocks, proposal.lengths.tolist(), strict=True
+        ):
+            self._emit(request, block, length)
         self.setting.window.observe(self.active)
-        self._drop_finished(carry)
+        self._drop_finished(judged.carry)
         return done
 
-    def _propose(self) -> Proposal:
+    def _propose(self) -> Proposal | TreeProposal:
         batch, maximum = len(self.active), self.setting.window.maximum
+        if self.drafting is None:
+            return nothing(self.setting, batch, np.zeros(batch, dtype=np.int64))
         room = np.array([self._remaining(request) - 1 for request in self.active], dtype=np.int64)
         stateful = self.rules.verifier is not None and self.rules.verifier.stateful
         limits = np.minimum(self.setting.window.limits(self.active), maximum)
         if not stateful:
             limits = np.minimum(limits, room)
-        if self.drafting is None:
-            return nothing(self.setting, batch, np.zeros(batch, dtype=np.int64))
         return self.drafting.propose(self.active, limits)
 
     def _remaining(self, request: Request) -> int:
         return self.rules.max_new_tokens - request.written
 
-    def _target_laws(self, proposal: Proposal) -> Tensor:
-        """Log target rows [B, K, g+1, V] from one call."""
-        batch, num_drafts, g = proposal.drafts.shape
+    def _target_laws(self, proposal: Proposal | TreeProposal) -> Tensor:
+        """Log target rows of the root and the nodes [B, 1 + n, V], from one call."""
         root = torch.tensor([[request.sequence[-1]] for request in self.active])
-        nodes = proposal.drafts.clamp(min=0).transpose(1, 2).reshape(batch, g * num_drafts)
+        nodes = proposal.tokens
         tokens = torch.cat([root.to(nodes.device), nodes], dim=1)
-        logits = self.target.extend(self.cache, tokens, draft_tree(num_drafts, g))
+        above = np.asarray(proposal.parents, dtype=np.int64)
+        parents = np.concatenate([np.full((*above.shape[:-1], 1), -1), above], axis=-1)
+        logits = self.target.extend(self.cache, tokens, parents)
         logits = fit_vocabulary(logits, self.target.vocab_size, self.setting.width)
         context = None
         if self.setting.processor.needs_context:
-            before = drafted_before(proposal.drafts)
-            context = contexts(self.active, before, self.setting.stop)
+            context = contexts(self.active, proposal.before, self.setting.stop)
         rows = self.setting.processor(logits, context)
-        if num_drafts == 1 or g == 0:
-            laws = rows.unsqueeze(1).expand(-1, num_drafts, -1, -1)
-        else:
-            branches = rows[:, 1:].reshape(batch, g, num_drafts, -1).transpose(1, 2)
-            first = rows[:, :1].unsqueeze(1).expand(-1, num_drafts, -1, -1)
-            laws = torch.cat([first, branches], dim=2)
-        self._check_laws(laws, proposal.lengths)
-        return laws
+        self._check_laws(rows, proposal)
+        return rows
 
-    def _check_laws(self, laws: Tensor, lengths: Ints) -> None:
-        bad = laws[..., 0].isnan().any(dim=1)
+    def _check_laws(self, rows: Tensor, proposal: Proposal | TreeProposal) -> None:
+        bad = rows[..., 0].isnan()
         if not bool(bad.any()):
             return
-        for row, position in bad.nonzero().tolist():
-            if position <= lengths[row]:
+        always = np.ones((len(rows), 1), dtype=np.bool_)
+        real = np.concatenate([always, proposal.real], axis=1)
+        depth = np.broadcast_to(proposal.depth, proposal.real.shape)
+        for row, node in bad.nonzero().tolist():
+            if real[row, node]:
                 request = self.active[row]
+                position = len(request.sequence) + (int(depth[row, node - 1]) if node else 0)
                 require_laws(
-                    laws[row, :, position],
-                    f"{self.target.name} (target), request {request.index}, position "
-                    f"{len(request.sequence) + position}, row [draft]",
+                    rows[row, node : node + 1],
+                    f"{self.target.name} (target), request {request.index}, position {position}",
                 )
 
-    def _judge(self, log_p: Tensor, proposal: Proposal) -> tuple[Ints, Ints, Ints, Any]:
-        """Verify the round: accepted, branch and token [B] on the host, and the new carry."""
-        keys = [request.key for request in self.active]
-        positions = [len(request.sequence) for request in self.active]
-        verifier, gamma = self.rules.verifier, self.setting.window.maximum
-        if verifier is None:
-            uniform = torch.from_numpy(tape(keys, Stream.VERIFY, positions, 1)[:, 0])
-            token = draw(log_p[:, 0, 0], uniform.to(log_p.device)).cpu().numpy()
-            return np.zeros_like(token), np.zeros_like(token), token, None
-        slots = verifier.slots(gamma, self.setting.num_drafts)
-        uniforms = torch.from_numpy(tape(keys, Stream.VERIFY, positions, slots)).to(log_p.device)
-        full = bool((proposal.lengths == gamma).all())
-        lengths = None if full else torch.from_numpy(proposal.lengths).to(log_p.device)
-        log_p, log_q, drafts = pad_round(log_p, proposal, gamma)
-        verdict = verifier.verify(
-            log_p, log_q, drafts, uniforms, lengths, self.carry, **self.rules.params
-        )
-        decided = torch.stack([verdict.accepted, verdict.branch, verdict.token]).cpu().numpy()
-        accepted, branch, token = decided.astype(np.int64)
-        return accepted, branch, token, verdict.carry
+    def _judge(self, proposal: Proposal | TreeProposal, rows: Tensor) -> Judged:
+        rule, gamma = self.rules.verifier, self.setting.window.maximum
+        if rule is None:
+            return judge_plain(self.active, rows)
+        if isinstance(proposal, TreeProposal):
+            return judge_tree(rule, self.active, rows, proposal, gamma)
+        return judge_drafts(self.rules, self.active, rows, proposal, gamma, self.carry)
 
-    def _rewind(self, proposal: Proposal, accepted: Ints, branch: Ints) -> None:
-        """Cut both caches back to the committed tokens (all but the newest of each request)."""
-        _, num_drafts, g = proposal.drafts.shape
-        nodes = 1 + np.arange(g) * num_drafts + branch[:, None]
-        path = np.concatenate([np.zeros((len(branch), 1), dtype=np.int64), nodes], axis=1)
-        self.cache.commit(path, accepted + 1)
-        if self.drafting:
-            self.drafting.accept(branch, accepted)
+    def _rewind(self, path: Ints, accepted: Ints) -> None:
+        """Cut the target's cache back to the committed tokens (all but the newest of each)."""
+        root = np.zeros((len(path), 1), dtype=np.int64)
+        self.cache.commit(np.concatenate([root, path + 1], axis=1), accepted + 1)
 
     def _emit(self, request: Request, block: list[int], drafted: int) -> None:
         """Append the block to a request, up to the point where it ends."""
@@ -237,36 +193,6 @@ class Session:
             if self.drafting:
                 self.drafting.select(rows)
         self.carry = carry
-
-
-def draft_tree(num_drafts: int, g: int) -> list[int]:
-    """Parents of the root and of K branches of g nodes; branch k's node at depth i + 1 is
-    1 + i K + k."""
-    first = [0] * num_drafts if g else []
-    return [-1, *first, *range(1, 1 + (g - 1) * num_drafts)]
-
-
-def drafted_before(drafts: Tensor) -> Tensor:
-    """The drafted tokens before each row of the tree, [B, 1 + K g, g], padded with -1."""
-    batch, num_drafts, g = drafts.shape
-    steps = torch.arange(g, device=drafts.device)
-    seen = steps <= steps[:, None]
-    branches = drafts[:, None].where(seen[None, :, None, :], -1).reshape(batch, g * num_drafts, g)
-    return torch.cat([drafts.new_full((batch, 1, g), -1), branches], dim=1)
-
-
-def pad_round(log_p: Tensor, proposal: Proposal, gamma: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows and drafts padded to gamma, so that the tape's slots never depend on the batch."""
-    missing = gamma - proposal.drafts.shape[2]
-    if missing == 0:
-        return log_p, proposal.log_q, proposal.drafts
-    rows = log_p[:, :, -1:].expand(-1, -1, missing, -1)
-    ids = proposal.drafts.new_full((*proposal.drafts.shape[:2], missing), -1)
-    return (
-        torch.cat([log_p, rows], dim=2),
-        torch.cat([proposal.log_q, rows], dim=2),
-        torch.cat([proposal.drafts, ids], dim=2),
-    )
 
 
 def select_rows(carry: Any, rows: Ints) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from gpu_runtime.drafters.proposals import Proposal
 from gpu_runtime.session import Round
 
 
@@ -21,7 +22,8 @@ class TraceRecorder:
     Attributes:
         run: name of the run. drafter, verifier, window: what the columns of these names say.
         num_drafts: drafts a round.
-        overlaps: also record sum min(p, q) at every drafted position (a pass over the rows).
+        overlaps: also record sum min(p, q) at every drafted position of separate drafts (a pass
+            over the rows); trees leave it out.
     """
 
     run: str
@@ -34,7 +36,8 @@ class TraceRecorder:
 
     def __call__(self, done: Round) -> None:
         """Record one round of the batch."""
-        overlaps = round_overlaps(done) if self.overlaps else None
+        chains = isinstance(done.proposal, Proposal)
+        overlaps = round_overlaps(done) if self.overlaps and chains else None
         share = len(done.requests)
         for row, request in enumerate(done.requests):
             drafted, accepted = request.drafted[-1], request.accepted[-1]
@@ -62,7 +65,13 @@ class TraceRecorder:
 
 
 def round_overlaps(done: Round) -> list[list[float]]:
-    """sum min(p, q) at each position of the kept branch, one list a request."""
+    """sum min(p, q) at each position of the kept branch, one list a request.
+
+    Raises:
+        ValueError: drafts that form a tree.
+    """
+    if not isinstance(done.proposal, Proposal):
+        raise ValueError("a tree has no single branch to report overlaps of")
     g = done.proposal.drafts.shape[2]
     rows = torch.arange(len(done.branch), device=done.log_p.device)
     branch = torch.from_numpy(done.branch).to(rows.device)

@@ -251,6 +251,11 @@ DRAFTERS: tuple[Drafter, ...] = (
         "Leviathan et al. 2023 (2211.17192)",
     ),
     Drafter(
+        "model_tree",
+        "a tree of a smaller language model's likeliest tokens",
+        "Medusa: Cai et al. 2024 (2401.10774); EAGLE: Li et al. 2024 (2401.15077)",
+    ),
+    Drafter(
         "layer_skip",
         "the target itself without some of its layers",
         "LayerSkip (2404.16710); Draft & Verify: Zhang et al. 2023 (2309.08168)",
@@ -281,7 +286,7 @@ def lookup(name: str, known: tuple[str, ...], what: str) -> str:
     """
     if name in known:
         return name
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose one of {known}"
     raise ValueError(f"unknown {what} {name!r}; {hint}")
 

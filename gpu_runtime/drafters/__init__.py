@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
+from gpu_runtime.drafters.proposals import Outcome, Proposal, TreeProposal
 from gpu_runtime.kv_cache import Ints
 from gpu_runtime.requests import Request
 from gpu_runtime.sampling import Processor
@@ -45,25 +45,15 @@ class Setting:
     stop: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Drafts of one round: ``drafts`` [B, K, g] ids (-1 beyond ``lengths``), ``log_q``
-    [B, K, g, V] the laws that they were drawn from, ``lengths`` [B] tokens drafted."""
-
-    drafts: Tensor
-    log_q: Tensor
-    lengths: Ints
-
-
 class DraftSession(Protocol):
     """A drafter at work on one batch."""
 
-    def propose(self, requests: Sequence[Request], limits: Ints) -> Proposal:
-        """Draft at most ``limits`` [B] tokens for each request."""
+    def propose(self, requests: Sequence[Request], limits: Ints) -> Proposal | TreeProposal:
+        """Draft at most ``limits`` [B] tokens for each request (nodes, of a tree)."""
         ...
 
-    def accept(self, branch: Ints, accepted: Ints) -> None:
-        """The first ``accepted`` [B] tokens of draft ``branch`` [B] were kept."""
+    def accept(self, outcome: Outcome) -> None:
+        """The round is decided; the requests are extended after this."""
         ...
 
     def select(self, rows: Ints) -> None:
@@ -83,22 +73,29 @@ class DraftSession(Protocol):
         ...
 
 
-class Drafter(Protocol):
-    """A source of drafts; ``fills``: it always has as many tokens as the window asks for."""
+class Drafter:
+    """A source of drafts; the base class fits any target.
 
-    @property
-    def name(self) -> str: ...
+    Attributes:
+        name: in the catalogue of drafters.
+        fills: it always has as many tokens as the window asks for.
+        trees: it proposes trees, for verifiers of trees.
+    """
 
-    @property
-    def fills(self) -> bool: ...
+    name: str = "drafter"
+    fills: bool = False
+    trees: bool = False
 
     def open(self, requests: Sequence[Request], setting: Setting) -> DraftSession:
         """Start on a batch of requests (their prompts are in ``sequence``)."""
-        ...
+        raise NotImplementedError
 
     def check(self, target: Any, length: int) -> None:
         """Raise ValueError where this drafter cannot draft for ``target`` up to ``length``."""
-        ...
+
+    def nodes(self, gamma: int, num_drafts: int) -> int:
+        """Most nodes of a round's proposal, whatever the window."""
+        return gamma * num_drafts
 
 
 def nothing(setting: Setting, batch: int, lengths: Ints) -> Proposal:

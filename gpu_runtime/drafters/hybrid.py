@@ -14,13 +14,15 @@ length, the default here).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from gpu_runtime.drafters import Proposal, Setting
+from gpu_runtime.drafters import Drafter, Setting
 from gpu_runtime.drafters.model import ModelDrafter, ModelDraftSession
+from gpu_runtime.drafters.proposals import Outcome, Proposal
 from gpu_runtime.drafters.sources import point_masses
 from gpu_runtime.drafters.suffix import SuffixDrafter, SuffixSource
 from gpu_runtime.kv_cache import Bools, Ints
@@ -28,7 +30,7 @@ from gpu_runtime.models import LanguageModel
 from gpu_runtime.requests import Request
 
 
-class HybridDrafter:
+class HybridDrafter(Drafter):
     """Suffix drafts of up to the window's maximum, model drafts of up to ``model_tokens``.
 
     Args:
@@ -40,7 +42,6 @@ class HybridDrafter:
     """
 
     name = "hybrid"
-    fills = False
 
     def __init__(
         self,
@@ -90,8 +91,9 @@ class HybridSession:
         drawn = self.model.propose(requests, wanted)
         return self._merged(drawn, point_masses(paths, self._setting))
 
-    def accept(self, branch: Ints, accepted: Ints) -> None:
-        self.model.accept(branch, np.where(self._cached, 0, accepted))
+    def accept(self, outcome: Outcome) -> None:
+        drawn = np.where(self._cached, 0, outcome.accepted)
+        self.model.accept(replace(outcome, accepted=drawn))
 
     def select(self, rows: Ints) -> None:
         self.model.select(rows)

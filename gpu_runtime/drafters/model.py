@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_runtime.drafters import Proposal, Setting, nothing
+from gpu_runtime.drafters import Drafter, Setting, nothing
+from gpu_runtime.drafters.proposals import Outcome, Proposal
 from gpu_runtime.kv_cache import Bools, Ints
 from gpu_runtime.models import LanguageModel, chain_path, check_vocabularies, pad_rows
 from gpu_runtime.random_streams import Stream, tape
@@ -50,7 +51,7 @@ def _answer(willing: Bools | None) -> Bools | np.bool_:
     return np.True_ if willing is None else willing
 
 
-class ModelDrafter:
+class ModelDrafter(Drafter):
     """Drafts from a language model that shares the target's vocabulary, or the first part of it.
 
     A token that the draft does not know is fed as its last one: it guesses worse after it, but
@@ -121,11 +122,10 @@ class ModelDraftSession:
         real = torch.arange(drafts.shape[-1]) < torch.from_numpy(lengths)[:, None, None]
         return Proposal(drafts.masked_fill(~real.to(drafts.device), -1), log_q, lengths)
 
-    def accept(self, branch: Ints, accepted: Ints) -> None:
-        """Keep the entries of the accepted tokens; the last drafted token was never fed."""
+    def accept(self, outcome: Outcome) -> None:
+        """Keep the entries of the accepted tokens; the last drafted token may not have been fed."""
         fed = self.cache.pending // self.setting.num_drafts
-        path = np.arange(fed) * self.setting.num_drafts + branch[:, None]
-        self.cache.commit(path, np.minimum(accepted, fed))
+        self.cache.commit(outcome.path[:, :fed], np.minimum(outcome.accepted, fed))
 
     def select(self, rows: Ints) -> None:
         self.cache.select(rows)

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from gpu_runtime.drafters import Setting
+from gpu_runtime.drafters import Drafter, Setting
 from gpu_runtime.drafters.sources import SourceSession
 from gpu_runtime.requests import Request
 
@@ -45,22 +44,18 @@ class NgramSource:
 
 
 @dataclass(frozen=True)
-class PromptLookupDrafter:
+class PromptLookupDrafter(Drafter):
     """Draft by the latest earlier occurrence of the last ``longest`` to ``shortest`` tokens."""
 
     longest: int = 3
     shortest: int = 1
     name = "prompt_lookup"
-    fills = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.shortest <= self.longest:
             raise ValueError(
                 f"n-grams of {self.shortest} to {self.longest} tokens; use 1 <= shortest <= longest"
             )
-
-    def check(self, target: Any, length: int) -> None:
-        """It can draft for any target."""
 
     def open(self, requests: Sequence[Request], setting: Setting) -> SourceSession[NgramSource]:
         return SourceSession(requests, setting, lambda _: NgramSource(self.longest, self.shortest))

@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import torch
 
-from gpu_runtime.drafters import Proposal, Setting, nothing
+from gpu_runtime.drafters import Setting, nothing
+from gpu_runtime.drafters.proposals import Outcome, Proposal
 from gpu_runtime.kv_cache import Ints
 from gpu_runtime.requests import Request
 
@@ -54,7 +55,7 @@ class SourceSession(Generic[AnySource]):
         ]
         return point_masses(paths, self._setting)
 
-    def accept(self, branch: Ints, accepted: Ints) -> None:
+    def accept(self, outcome: Outcome) -> None:
         """Sources read what was kept from the request itself."""
 
     def select(self, rows: Ints) -> None:
@@ -83,12 +84,8 @@ def point_masses(paths: Sequence[Sequence[int]], setting: Setting) -> Proposal:
     """
     lengths = np.array([len(path) for path in paths], dtype=np.int64)
     longest = int(lengths.max(initial=0))
-    largest = max((max(path) for path in paths if path), default=0)
-    if largest >= setting.width:
-        raise ValueError(
-            f"a draft holds token {largest}, but the target has {setting.width}; keep a cache for "
-            "each tokenizer"
-        )
+    for path in paths:
+        known_tokens(path, setting)
     if longest == 0:
         return nothing(setting, len(paths), lengths)
     padded = [[*path, *[-1] * (longest - len(path))] for path in paths]
@@ -96,6 +93,20 @@ def point_masses(paths: Sequence[Sequence[int]], setting: Setting) -> Proposal:
     drafts = drafts[:, None].expand(-1, setting.num_drafts, -1)
     log_q = one_hot(drafts, setting)
     return Proposal(drafts, log_q, lengths)
+
+
+def known_tokens(path: Sequence[int], setting: Setting) -> None:
+    """Check that the target knows the tokens of a draft.
+
+    Raises:
+        ValueError: it does not.
+    """
+    largest = max(path, default=0)
+    if largest >= setting.width:
+        raise ValueError(
+            f"a draft holds token {largest}, but the target has {setting.width}; keep a cache for "
+            "each tokenizer"
+        )
 
 
 def one_hot(tokens: torch.Tensor, setting: Setting) -> torch.Tensor:

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
-from gpu_runtime.drafters import Setting
-from gpu_runtime.drafters.sources import SourceSession
+import numpy as np
+import torch
+
+from gpu_runtime.drafters import Drafter, Setting
+from gpu_runtime.drafters.proposals import TreeProposal
+from gpu_runtime.drafters.sources import SourceSession, known_tokens
 from gpu_runtime.drafters.suffix_cache import SuffixCache
 from gpu_runtime.drafters.suffix_draft import Limits, SuffixDraft
+from gpu_runtime.kv_cache import Ints
 from gpu_runtime.requests import Request
 
 
@@ -63,24 +68,43 @@ class SuffixSource:
 
 
 @dataclass(frozen=True)
-class SuffixDrafter:
+class SuffixDrafter(Drafter):
     """Draft the likeliest continuation of the longest useful match.
 
     Attributes:
         cache: shared by all requests of all calls that use it; None for a private one.
-        limits: depth, budget and least probability of drafts (the window bounds their length).
+        limits: depth, budget and least probability of drafts (the window bounds their tokens).
+        tree: draft a tree of likely continuations instead of the likeliest path.
     """
 
     cache: Cache | None = None
     limits: Limits = field(default_factory=Limits)
+    tree: bool = False
     name = "suffix"
-    fills = False
 
-    def check(self, target: Any, length: int) -> None:
-        """It can draft for any target."""
+    @property
+    def trees(self) -> bool:  # type: ignore[override]
+        return self.tree
 
     def open(self, requests: Sequence[Request], setting: Setting) -> SourceSession[SuffixSource]:
         cache = SuffixCache() if self.cache is None else self.cache
-        return SourceSession(
-            requests, setting, lambda request: SuffixSource(cache, request, self.limits)
-        )
+        session = SuffixTreeSession if self.tree else SourceSession
+        return session(requests, setting, lambda request: SuffixSource(cache, request, self.limits))
+
+
+class SuffixTreeSession(SourceSession[SuffixSource]):
+    """Trees of a batch, each of its own shape."""
+
+    def propose(self, requests: Sequence[Request], limits: Ints) -> TreeProposal:  # type: ignore[override]
+        drafts = [
+            source.best(request.sequence, most, tree=True) if most else SuffixDraft()
+            for source, request, most in zip(self.sources, requests, limits.tolist(), strict=True)
+        ]
+        longest = max(len(draft.tokens) for draft in drafts)
+        ids = np.full((len(drafts), longest), -1, dtype=np.int64)
+        above = np.full_like(ids, -1)
+        for row, draft in enumerate(drafts):
+            known_tokens(draft.tokens, self._setting)
+            ids[row, : len(draft.tokens)] = draft.tokens
+            above[row, : len(draft.tokens)] = draft.parents
+        return TreeProposal(torch.from_numpy(ids).to(self._setting.device), above)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpu_runtime.session import draft_tree, drafted_before
+from gpu_runtime.drafters.proposals import draft_tree, drafted_before
 from sim.verifiers import Verdict
 from tests.runtime.tools import Forced, always, session
 

@@ -9,10 +9,11 @@ import torch
 
 from gpu_runtime.drafters import Setting
 from gpu_runtime.drafters.model import ModelDrafter
+from gpu_runtime.judging import Rules
 from gpu_runtime.models import LanguageModel
 from gpu_runtime.requests import Request
 from gpu_runtime.sampling import Processor
-from gpu_runtime.session import Rules, Session
+from gpu_runtime.session import Session
 from gpu_runtime.windows import Window
 from gpu_runtime.windows.fixed import FixedWindow
 from gpu_runtime.zoo import noised, tiny

@@ -3,6 +3,9 @@
 ``get(name)`` is the entry of ``sim.verifiers`` whose ``verify`` makes that choice, so that the
 engine calls every rule alike. ``verify_logits`` starts from raw logits, normalisation included: the
 kernels then read each row twice (statistics, weights) and write no law at all.
+
+Array functions check the values of their inputs unless told not to. Kernels check shapes only,
+since looking at a value waits for the device; ``validate=True`` makes them look.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ def verify(
         found: Verdict = array_verifier(name).verify(log_p, log_q, drafts, *rest, **options)
         return found
     with on_device(log_p):
-        return kernel(name)(log_p, log_q, drafts, *rest, **options)
+        return kernel(name)(log_p, log_q, drafts, *rest, **{"validate": False} | options)
 
 
 def verify_logits(

@@ -1,6 +1,6 @@
 """The last steps of every block rule: test all prefixes, keep the longest that passes, emit.
 
-    h_i = s_i/(s_i + 1/W_i - 1) for i below the drafted length, min(1, W_i) at it
+h_i = s_i/(s_i + 1/W_i - 1) for i below the drafted length, min(1, W_i) at it
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def accept_kernel(
     tl.store(picks + request, request * (G + 1) + kept, mask=real)
 
 
-def accept(
-    rnd: Round, nodes: Tensor, law: Law, log_w: Tensor, first: int
-) -> tuple[Tensor, Tensor]:
+def accept(rnd: Round, nodes: Tensor, law: Law, log_w: Tensor, first: int) -> tuple[Tensor, Tensor]:
     """Accepted lengths and emitted tokens, [B] int64 each.
 
     Args:

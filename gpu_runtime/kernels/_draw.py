@@ -89,9 +89,7 @@ def draw_kernel(
     tl.store(tokens + request, found.to(tl.int64), mask=real)
 
 
-def draw(
-    rnd: Round, nodes: Tensor, picks: Tensor, law: Law, sums: Tensor, slot: int
-) -> Tensor:
+def draw(rnd: Round, nodes: Tensor, picks: Tensor, law: Law, sums: Tensor, slot: int) -> Tensor:
     """Tokens [B] int64.
 
     Args:

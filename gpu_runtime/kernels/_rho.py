@@ -142,8 +142,8 @@ def search(rnd: Round) -> Search:
         return found
     nodes = rnd.new(rows, dtype=torch.int32)
     shape = {"K": rnd.num_drafts, "G": rnd.gamma}
-    open_kernel[(triton.cdiv(rows, 128),)](
-        rnd.heads, rnd.lengths, nodes, found.low, found.high, rows, **shape, LANES=128
+    open_kernel[(triton.cdiv(rows, sizes.scan),)](
+        rnd.heads, rnd.lengths, nodes, found.low, found.high, rows, **shape, LANES=sizes.scan
     )
     sums = rnd.new(rows, CANDIDATES, sizes.tiles, dtype=torch.float32)
     lanes = max(1, MOST_ELEMENTS // (CANDIDATES * sizes.padded))

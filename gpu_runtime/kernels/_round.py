@@ -19,20 +19,20 @@ from sim.verifiers._checks import check_inputs, check_shapes
 
 TILE = 2048
 """Tokens of a tile; a shorter vocabulary is one tile, and then a program takes several rows."""
-MOST_LANES = 512
-"""Most rows of a program."""
-SCAN_LANES = 128
-"""Requests of a program that works on scalars only."""
+ELEMENTS, LANES = 2048, 128
+"""Tokens that a program reads at once; requests of a program that works on scalars."""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """tile: tokens of a tile. tiles: tiles of a row. lanes: rows of a program."""
+    """tile: tokens of a tile. tiles: tiles of a row. lanes: rows of a program. scan: requests of a
+    program that works on scalars."""
 
     tile: int
     tiles: int
     lanes: int
+    scan: int
 
     @property
     def padded(self) -> int:
@@ -43,7 +43,7 @@ class Tiling:
 def tiling(vocab: int, tile: int = TILE) -> Tiling:
     """The tiling of a vocabulary; ``tile`` is a power of two."""
     tile = min(tile, int(triton.next_power_of_2(vocab)))
-    return Tiling(tile, -(-vocab // tile), max(1, min(MOST_LANES, TILE // tile)))
+    return Tiling(tile, -(-vocab // tile), max(1, ELEMENTS // tile), LANES)
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,10 @@ class Round:
         """An uninitialised tensor on the device of the rows."""
         return torch.empty(shape, dtype=dtype, device=self.p.device)
 
+    def by_scan(self) -> tuple[int]:
+        """A grid over the requests, ``tiling.scan`` a program."""
+        return (-(-self.batch // self.tiling.scan),)
+
     def by_lanes(self, count: int, *more: int) -> tuple[int, ...]:
         """A grid over ``count`` rows, ``tiling.lanes`` a program."""
         return (-(-count // self.tiling.lanes), *more)
@@ -112,15 +116,18 @@ def open_round(
     Args:
         logits: the rows are logits of any scale; else they are log laws and taken as they are,
             unless ``renormalise``.
+        validate: check the values of log laws too, which waits for the device.
 
     Raises:
-        ValueError: inputs that break the contract (``sim.verifiers``; of logits, only shapes are
-            checked), a dtype that the kernels do not read, or an empty round.
+        ValueError: inputs that break the contract (``sim.verifiers``), a dtype that the kernels do
+            not read, or an empty round.
     """
     batch, num_drafts, gamma = drafts.shape
-    if validate:
-        check = check_shapes if logits else check_inputs
-        check(log_p, log_q, drafts, uniforms, lengths, slots(gamma, num_drafts))
+    p_shape, q_shape = (torch.empty(part.shape, device="meta") for part in (log_p, log_q))
+    needed = slots(gamma, num_drafts)
+    check_shapes(p_shape, q_shape, drafts, uniforms, lengths, needed)
+    if validate and not logits:
+        check_inputs(log_p, log_q, drafts, uniforms, lengths, needed)
     if log_p.dtype not in DTYPES or log_q.dtype not in DTYPES:
         raise ValueError(f"rows are {log_p.dtype} and {log_q.dtype}; use one of {DTYPES}")
     if batch == 0 or gamma == 0:
@@ -128,7 +135,7 @@ def open_round(
     where: dict[str, Any] = {"device": log_p.device, "dtype": torch.int64}
     lengths = torch.full((batch,), gamma, **where) if lengths is None else lengths.to(**where)
     drafts, sizes = drafts.to(**where).contiguous(), tiling(log_p.shape[3], tile)
-    heads = prefixes(drafts, SCAN_LANES)
+    heads = prefixes(drafts, sizes.scan)
     p, q = log_p.contiguous(), log_q.contiguous()
     stats = row_stats(p, q, lengths, heads, sizes, logits or renormalise)
     uniforms = uniforms.to(device=p.device, dtype=torch.float64).contiguous()

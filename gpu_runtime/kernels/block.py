@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gpu_runtime.kernels._accept import accept
-from gpu_runtime.kernels._round import SCAN_LANES, TILE, open_round
+from gpu_runtime.kernels._round import TILE, open_round
 from gpu_runtime.kernels._scan import advance, inverse, token_log
 from gpu_runtime.kernels._weights import LARGEST, new_law
 from sim.verifiers._checks import check_single
@@ -95,7 +95,7 @@ def verify(
     law = new_law(rnd, 0)
     log_w = rnd.new(rnd.batch, rnd.gamma + 1, dtype=torch.float64)
     nodes = rnd.new(rnd.batch, rnd.gamma + 1, dtype=torch.int32)
-    block_kernel[(triton.cdiv(rnd.batch, SCAN_LANES),)](
+    block_kernel[rnd.by_scan()](
         rnd.p,
         rnd.q,
         rnd.p_stats,
@@ -110,7 +110,7 @@ def verify(
         rnd.vocab,
         LARGEST=LARGEST,
         G=rnd.gamma,
-        LANES=SCAN_LANES,
+        LANES=rnd.tiling.scan,
     )
     accepted, token = accept(rnd, nodes, law, log_w, 0)
     return Verdict(accepted, torch.zeros_like(accepted), token)

@@ -14,7 +14,7 @@ from torch import Tensor
 from gpu_runtime.kernels._draw import draw
 from gpu_runtime.kernels._prefixes import head_of
 from gpu_runtime.kernels._rho import at_least_one, search
-from gpu_runtime.kernels._round import SCAN_LANES, TILE, open_round
+from gpu_runtime.kernels._round import TILE, open_round
 from gpu_runtime.kernels._scan import log_divide, probability, token_log
 from gpu_runtime.kernels._weights import new_law, node_sums
 from sim.verifiers._common import Verdict
@@ -138,7 +138,7 @@ def verify(
     found, law = search(rnd), new_law(rnd, 1)
     accepted, branch = (rnd.new(rnd.batch, dtype=torch.int64) for _ in range(2))
     nodes, picks = (rnd.new(rnd.batch, dtype=torch.int32) for _ in range(2))
-    kseq_kernel[(triton.cdiv(rnd.batch, SCAN_LANES),)](
+    kseq_kernel[rnd.by_scan()](
         rnd.p,
         rnd.q,
         rnd.p_stats,
@@ -159,7 +159,7 @@ def verify(
         rnd.uniforms.shape[1],
         K=rnd.num_drafts,
         G=rnd.gamma,
-        LANES=SCAN_LANES,
+        LANES=rnd.tiling.scan,
     )
     sums = node_sums(rnd, nodes, law)
     token = draw(rnd, nodes, picks, law, sums, slots(rnd.gamma, rnd.num_drafts) - 1)

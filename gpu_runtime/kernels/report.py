@@ -89,7 +89,7 @@ def usage(launch: Launch, arch: int) -> Usage:
         " ".join(f"{name}={constants[name]}" for name in known if name in constants),
         arch,
         _number("REG", text),
-        _number("STACK", text) + _number("LOCAL", text),
+        spilled(text),
         int(code.metadata.shared),
     )
 
@@ -103,6 +103,11 @@ def resource_usage(cubin: bytes) -> str:
         file.write_bytes(cubin)
         command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", str(file)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def spilled(text: str) -> int:
+    """Bytes a thread keeps outside registers."""
+    return _number("STACK", text) + _number("LOCAL", text)
 
 
 def _number(name: str, text: str) -> int:

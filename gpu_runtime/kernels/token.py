@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gpu_runtime.kernels._draw import draw
-from gpu_runtime.kernels._round import SCAN_LANES, TILE, open_round
+from gpu_runtime.kernels._round import TILE, open_round
 from gpu_runtime.kernels._scan import log_divide, probability, token_log
 from gpu_runtime.kernels._weights import new_law, node_sums
 from sim.verifiers._checks import check_single
@@ -97,7 +97,7 @@ def verify(
     law = new_law(rnd, 0)
     accepted = rnd.new(rnd.batch, dtype=torch.int64)
     nodes, picks = (rnd.new(rnd.batch, dtype=torch.int32) for _ in range(2))
-    token_kernel[(triton.cdiv(rnd.batch, SCAN_LANES),)](
+    token_kernel[rnd.by_scan()](
         rnd.p,
         rnd.q,
         rnd.p_stats,
@@ -114,7 +114,7 @@ def verify(
         rnd.vocab,
         rnd.uniforms.shape[1],
         G=rnd.gamma,
-        LANES=SCAN_LANES,
+        LANES=rnd.tiling.scan,
     )
     sums = node_sums(rnd, nodes, law)
     token = draw(rnd, nodes, picks, law, sums, rnd.gamma)

@@ -35,7 +35,7 @@ TOPICS = (
 )
 ALLOWED = {*sys.stdlib_module_names, "theory", "numpy", "altair", "marimo"}
 
-# Every slider at its start, at its end, and alternately; a dropdown at its last choice.
+# Sliders all at their start, all at their end, and alternately; a dropdown at its last choice.
 ENDS = """
 import importlib.util, sys
 from pathlib import Path
@@ -56,7 +56,7 @@ for path in map(Path, sys.argv[1:]):
     _, names = load(path).run()
     kinds = mo.ui.slider, mo.ui.dropdown
     controls = {name: e for name, e in names.items() if isinstance(e, kinds)}
-    for ends in (("start",), ("stop",), ("start", "stop")):
+    for ends in (("start",), ("stop",), ("start", "stop"), ("stop", "start")):
         places = enumerate(sorted(controls.items()))
         load(path).run(defs={n: moved(e, ends[i % len(ends)]) for i, (n, e) in places})
     print(path.stem, len(controls))

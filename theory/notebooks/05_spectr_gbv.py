@@ -73,22 +73,14 @@ def _(p0, q0):
     assert others["optimal_transport"].expected_accepted == found.alpha_star
     assert found.cic <= found.alpha_star  # the claimed optimum is below the true one
 
-    rows = [
-        {"rule": "recursive rejection", "kind": "lossless rule"},
-        {"rule": "K-SEQ", "kind": "lossless rule"},
-        {"rule": "SpecTr-GBV as released", "kind": "biased rule"},
-        {"rule": "claimed optimum CIC", "kind": "claim"},
-        {"rule": "true optimum α*", "kind": "lossless rule"},
+    shown = [
+        ("recursive rejection", "lossless rule", others["recursive_rejection"].expected_accepted),
+        ("K-SEQ", "lossless rule", others["kseq"].expected_accepted),
+        ("SpecTr-GBV as released", "biased rule", published.expected_accepted),
+        ("claimed optimum CIC", "claim", found.cic),
+        ("true optimum α*", "lossless rule", found.alpha_star),
     ]
-    heights = [
-        others["recursive_rejection"].expected_accepted,
-        others["kseq"].expected_accepted,
-        published.expected_accepted,
-        found.cic,
-        found.alpha_star,
-    ]
-    for row, height in zip(rows, heights, strict=True):
-        row["alpha"] = page.number(height)
+    rows = [{"rule": name, "kind": kind, "alpha": page.number(a)} for name, kind, a in shown]
     page.ranking(
         rows,
         x=("alpha", "acceptance probability of one position"),
@@ -142,8 +134,7 @@ def _():
     assert three.cic == Fraction(13, 18)
     assert kseq.expected_accepted > three.cic
 
-    one = {"gamma": 2, "num_drafts": 1, "horizon": 3}
-    alone = analyse("1/3,2/3", "2/3,1/3", "spectr_gbv", modification=True, **one)
+    alone = analyse("1/3,2/3", "2/3,1/3", "spectr_gbv", gamma=2, horizon=3, modification=True)
     assert alone.lossless  # K = 1, with later targets modified: notebook 3
     mo.md(
         "All of these are enumerated in front of you: every draft, every coin. No sampling is "

@@ -156,14 +156,14 @@ def _(alpha, cost):
 def _(c):
     grid = [0.4 + 0.598 * k / 160 for k in range(161)]
     price = float(c)
+    foresight = [ratio.ratio(x, price) for x in grid]
+    seeing = [ratio.ratio(x, price, "visible") for x in grid]
+    assert max(foresight + seeing) < ratio.BOUND
     gains = [
-        {"alpha": x, "ceiling": name, "ratio": ratio.ratio(x, price, kind)}
-        for kind, name in (("oracle", "clairvoyant"), ("visible", "sees a doomed token"))
-        for x in grid
+        {"alpha": x, "ceiling": name, "ratio": gain}
+        for name, curve in (("clairvoyant", foresight), ("sees a doomed token", seeing))
+        for x, gain in zip(grid, curve, strict=True)
     ]
-    assert all(
-        1 - 1e-12 <= g["ratio"] < ratio.BOUND for g in gains if g["ceiling"] == "clairvoyant"
-    )
     (
         page.curves(
             gains,
@@ -214,7 +214,7 @@ def _(block):
 def _(a, block, c):
     b, check = block.value, c / 10
     whole = [  # speed of stopping after m blocks, acceptance constant
-        (iid.fixed(a, b * m, 0) / (1 + c * b * m + check * m), m) for m in range(1, 1 + 400 // b)
+        (iid.fixed(a, b * m, 0) / (1 + c * b * m + check * m), m) for m in range(1 + 400 // b)
     ]
     rate, most = max(whole)
     price_of_block = rate * (b * c + check)
@@ -227,7 +227,7 @@ def _(a, block, c):
     thresholds = [grown(first, growth, Fraction(10**6), m + 1) for m in range(most + 2)]
     mo.md(
         rf"Constant acceptance ${float(a):.2f}$, blocks of {b}, $e = c/10$: the best rate is "
-        rf"$\lambda = {float(rate):.4f}$, at {most} block{'s' * (most > 1)} a round; first "
+        rf"$\lambda = {float(rate):.4f}$, at {most} block{'s' * (most != 1)} a round; first "
         rf"threshold ${float(first):.3f}$, growth ${float(growth):.3f}$. A block pays while it is "
         rf"expected to keep at least $\lambda (bc + e) = {float(price_of_block):.4f}$ tokens."
         + "\n\n"

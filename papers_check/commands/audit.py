@@ -24,12 +24,12 @@ from papers_check.audit.show import (
 )
 from papers_check.audit.targets import Target, check_header
 from papers_check.numbers import dumps
-from papers_check.provenance import provenance
 from sim.losslessness.report import AuditResult, GreedyResult
 from sim.losslessness.sample_files import Header, read_samples
 from sim.losslessness.samples import Sample
 from sim.mutants import MUTANTS
 from sim.mutants.table import table
+from sim.provenance import provenance
 
 audit = App(name="audit", help="Is an engine lossless? From samples or live, with an error rate.")
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from papers_check.bench.theory import Measured
 from papers_check.numbers import dumps
-from papers_check.provenance import provenance
+from sim.provenance import provenance
 
 bench = App(name="bench", help="Paired benchmarks: contenders take turns, ratios are reported.")
 

@@ -18,9 +18,9 @@ from papers_check.crosscheck import Pair, Row, checked_verifiers, cross_check, r
 from papers_check.greedy import GreedyRow, greedy_rows
 from papers_check.numbers import dumps
 from papers_check.pairs import smollm2_pair, table_pairs, tiny_pair
-from papers_check.provenance import provenance
 from papers_check.report import CheckReport, as_json, markdown
 from papers_check.terminal import print_report
+from sim.provenance import provenance
 
 Say = Callable[[str], None]
 

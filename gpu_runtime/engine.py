@@ -8,13 +8,13 @@ a request depend only on its prompt, its key (seed, request id) and the settings
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from gpu_runtime import tree_rules
 from gpu_runtime.drafters import Drafter, Setting
 from gpu_runtime.drafters.model import ModelDrafter
+from gpu_runtime.fitting import AUTOREGRESSIVE, check_rule, prompt_ids, resolve
+from gpu_runtime.generation import DecodingError, Generation, collected, failure
 from gpu_runtime.judging import Rules, Verifier
 from gpu_runtime.models import LanguageModel
 from gpu_runtime.random_streams import fresh_seed
@@ -25,46 +25,11 @@ from gpu_runtime.trace import TraceRecorder
 from gpu_runtime.windows import Window
 from gpu_runtime.windows.fixed import FixedWindow
 
-AUTOREGRESSIVE = "autoregressive"
-STEPWISE = frozenset({"kseq", "recursive_rejection"})
-"""Rules for several drafts that settle one position after another. Drafts of a request stop
-together; rules that first choose one draft by its whole path would then misjudge its law."""
+__all__ = ["AUTOREGRESSIVE", "DecodingError", "Generation", "decode", "request_keys"]
 
-
-@dataclass(frozen=True)
-class Generation:
-    """The output of one request.
-
-    Attributes:
-        tokens: output ids, end-of-sequence or stop token included.
-        finish: "eos", "stop" (a stop token or string) or "length".
-        accepted: tau of each round, as the verifier decided it.
-        drafted: drafted tokens of each round (on each of the K branches).
-        emitted: tokens kept of each round, after end-of-sequence, stops and the budget.
-        prompt_tokens: length of the prompt.
-        seconds: from the start of the batch, prompt included, to the request's end.
-        text: the decoded output (before a stop string), if the target has a tokenizer.
-    """
-
-    tokens: list[int]
-    finish: str
-    accepted: list[int]
-    drafted: list[int]
-    emitted: list[int]
-    prompt_tokens: int
-    seconds: float
-    text: str | None
-
-    @property
-    def tokens_per_call(self) -> float:
-        """Emitted tokens per target call; the call that only reads the prompt is not counted."""
-        return len(self.tokens) / len(self.emitted)
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted per drafted token on the kept branch; None if nothing was drafted."""
-        drafted = sum(self.drafted)
-        return sum(self.accepted) / drafted if drafted else None
+Stream = Callable[[Request, Sequence[int]], None]
+"""``stream(request, tokens)``: new tokens of a request, of which ``request.accepted[-1]`` (at most)
+were drafted; ``request.finish`` is set once they are the last."""
 
 
 def decode(
@@ -86,6 +51,7 @@ def decode(
     params: Mapping[str, Any] | None = None,
     trace: list[dict[str, Any]] | None = None,
     observer: Callable[[Round], None] | None = None,
+    stream: Stream | None = None,
 ) -> list[Generation]:
     """Decode ``prompts`` (texts or token ids) and return one ``Generation`` each.
 
@@ -99,33 +65,37 @@ def decode(
         params: parameters of the verifier.
         trace: a list that gets one row per request and round (``sim.traces``).
         observer: called with every ``Round``.
+        stream: called with the new tokens of each request after each round.
 
     Raises:
         ValueError: settings that do not fit together, or a prompt that does not fit the context,
-            before any work; a NaN in the target's rows, naming request and position.
+            before any work.
+        DecodingError: (a ValueError) a round failed, such as by a NaN in the target's rows, which
+            is named by request and position, or out of memory; it holds what was written.
     """
     start = perf_counter()
-    rule = _resolve(verifier, draft, gamma if window is None else window.maximum)
+    rule = resolve(verifier, draft, gamma if window is None else window.maximum)
     window = FixedWindow(gamma) if window is None else window
     drafter = ModelDrafter(draft) if isinstance(draft, LanguageModel) else draft
     if rule is None:
         drafter, window, num_drafts = None, FixedWindow(0), 1
-    _check_rule(rule, num_drafts, window, max_new_tokens)
-    if rule is not None and rule.stateful and drafter is not None and not drafter.fills:
-        raise ValueError(f"{rule.name} needs full drafts, {drafter.name} has shorter ones at times")
+    check_rule(rule, drafter, num_drafts, window, max_new_tokens)
     new = max_new_tokens + (window.maximum if rule is not None and rule.stateful else 0)
-    ids = _prompt_ids(target, drafter, prompts, new)
+    beyond = drafter.overhang(window.maximum) if drafter else 0
+    ids = prompt_ids(target, drafter, prompts, new, beyond)
     keys = request_keys(len(ids), seeds, request_ids)
     requests = [Request(i, keys[i], list(ids[i]), len(ids[i])) for i in range(len(ids))]
     ends = frozenset([eos] if isinstance(eos, int) else eos)
     rules = Rules(rule, params or {}, max_new_tokens, ends, frozenset(stop), tuple(stop_strings))
     observers = [] if observer is None else [observer]
+    if stream is not None:
+        observers.append(lambda done: _stream(done, stream))
     if trace is not None:
         observers.append(_recorder(trace, rule, drafter, window, num_drafts))
     if requests:
         session = _open(target, drafter, requests, rules, window, processor, num_drafts)
-        _run(session, observers, start)
-    return [_generation(request, target) for request in requests]
+        _run(session, requests, observers, start)
+    return collected(requests, target)
 
 
 def _open(
@@ -147,7 +117,7 @@ def _open(
         target.width,
         target.law_dtype,
         target.device,
-        longest + nodes + 1,
+        longest + nodes + (drafter.overhang(window.maximum) if drafter else 0) + 1,
         tuple(sorted(rules.eos | rules.stop)),
     )
     drafting = drafter.open(requests, setting) if drafter else None
@@ -159,8 +129,17 @@ def _open(
         raise
 
 
-def _run(session: Session, observers: Sequence[Callable[[Round], None]], start: float) -> None:
-    """Rounds until every request has ended."""
+def _run(
+    session: Session,
+    requests: Sequence[Request],
+    observers: Sequence[Callable[[Round], None]],
+    start: float,
+) -> None:
+    """Rounds until every request has ended.
+
+    Raises:
+        DecodingError: one failed; it holds what all requests have written.
+    """
     try:
         while session.active:
             done = session.round()
@@ -168,6 +147,8 @@ def _run(session: Session, observers: Sequence[Callable[[Round], None]], start: 
                 request.seconds = perf_counter() - start
             for watch in observers:
                 watch(done)
+    except Exception as error:
+        raise failure(error, requests, session.target) from error
     finally:
         if session.drafting:
             session.drafting.close()
@@ -195,74 +176,9 @@ def request_keys(
     return list(zip(seed_list, request_ids, strict=True))
 
 
-def _resolve(
-    verifier: str | Verifier, draft: Drafter | LanguageModel | None, gamma: int
-) -> Verifier | None:
-    if verifier == AUTOREGRESSIVE or draft is None or gamma == 0:
-        return None
-    if not isinstance(verifier, str):
-        return verifier
-    if isinstance(draft, Drafter) and draft.trees:
-        return tree_rules.get(verifier)
-    from sim.verifiers import get
-
-    found: Verifier = get(verifier)
-    return found
-
-
-def _check_rule(
-    rule: Verifier | None,
-    num_drafts: int,
-    window: Window,
-    max_new_tokens: int,
-) -> None:
-    if max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens {max_new_tokens} leaves nothing to do; use 1 or more")
-    if num_drafts < 1:
-        raise ValueError(f"num_drafts {num_drafts} must be 1 or more")
-    if rule is None:
-        return
-    if num_drafts > 1 and not rule.multi_draft:
-        raise ValueError(f"{rule.name} verifies one draft, got num_drafts={num_drafts}")
-    if rule.stateful and not window.full:
-        raise ValueError(f"{rule.name} needs full drafts every round; use the fixed window")
-    if num_drafts > 1 and not window.planned and rule.name not in STEPWISE:
-        raise ValueError(
-            f"{rule.name} needs drafts whose length their tokens do not decide; use window fixed "
-            f"or heuristic, or one of {', '.join(sorted(STEPWISE))}, or num_drafts 1"
-        )
-
-
-def _prompt_ids(
-    target: LanguageModel,
-    drafter: Drafter | None,
-    prompts: Sequence[Sequence[int] | str],
-    new: int,
-) -> list[list[int]]:
-    """The prompts as token ids, checked with ``new`` tokens behind them."""
-    ids = [target.encode(p) if isinstance(p, str) else [int(t) for t in p] for p in prompts]
-    for index, prompt in enumerate(ids):
-        _check_prompt(target, index, prompt, new)
-    if drafter is not None and ids:
-        drafter.check(target, max(map(len, ids)) + new)
-    return ids
-
-
-def _check_prompt(target: LanguageModel, index: int, prompt: list[int], new: int) -> None:
-    if not prompt:
-        raise ValueError(f"prompt {index} is empty; give at least one token (such as BOS)")
-    wrong = [token for token in prompt if not 0 <= token < target.vocab_size]
-    if wrong:
-        raise ValueError(
-            f"prompt {index} holds token {wrong[0]}; {target.name} has ids 0 to "
-            f"{target.vocab_size - 1}"
-        )
-    length = len(prompt) + new
-    if length > target.context:
-        raise ValueError(
-            f"prompt {index} needs {length} positions ({len(prompt)} + {new}), the context of "
-            f"{target.name} has {target.context}; shorten the prompt or max_new_tokens"
-        )
+def _stream(done: Round, stream: Stream) -> None:
+    for request in done.requests:
+        stream(request, request.sequence[len(request.sequence) - request.emitted[-1] :])
 
 
 def _recorder(
@@ -279,20 +195,4 @@ def _recorder(
         window=window.name,
         num_drafts=num_drafts,
         rows=trace,
-    )
-
-
-def _generation(request: Request, target: LanguageModel) -> Generation:
-    text = request.text
-    if text is None and target.tokenizer is not None:
-        text = target.decode(request.output)
-    return Generation(
-        request.output,
-        request.finish or "length",
-        request.accepted,
-        request.drafted,
-        request.emitted,
-        request.prompt_length,
-        request.seconds,
-        text,
     )

@@ -135,7 +135,6 @@ class Transformers:
             attention_mask=torch.ones_like(ids),
             max_new_tokens=self.max_new_tokens,
             streamer=rounds,
-            pad_token_id=self.target.eos[0] if self.target.eos else 0,
             **self._sampling(),
             **self._assistance(),
             **self.options,

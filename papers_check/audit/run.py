@@ -139,15 +139,16 @@ def sampled(
     Raises:
         ValueError: the file to save to belongs to another run.
     """
-    kept: list[Sample] = []
-    if save is not None:
-        kept = _taken_up(save, header)
-        yield from in_batches(kept[:total], size)
-    for start in range(len(kept), total, size):
-        fresh = engine(range(start, min(start + size, total)))
-        if save is not None:
-            append_samples(save, fresh)
-        yield fresh
+    kept = [] if save is None else _taken_up(save, header)
+    for start in range(0, total, size):
+        batch = kept[start : start + size]
+        missing = range(start + len(batch), min(start + size, total))
+        if missing:
+            fresh = engine(missing)
+            if save is not None:
+                append_samples(save, fresh)
+            batch = [*batch, *fresh]
+        yield batch
     if save is not None:
         end_file(save, max(total, len(kept)))
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from papers_check.numbers import Json, show, with_floats
 from papers_check.pictures import curves
-from sim.losslessness.report import AuditResult, GreedyResult
+from sim.losslessness.report import BOUND_ERROR, AuditResult, GreedyResult
 from sim.mutants.table import OURS, TESTS, Line
 
 SHOWN = 6
@@ -32,12 +32,12 @@ def print_audit(found: AuditResult, console: Console) -> None:
     table.add_row("leading alternative", escape(found.leading))
     lower = f"{found.mean_tv_lower:.4g}"
     where = f" ({escape(found.mean_tv_set)})" if found.mean_tv_set else ""
-    table.add_row("mean conditional TV, at least", lower + where)
+    table.add_row(f"mean conditional TV, at least (error {BOUND_ERROR:g})", lower + where)
     for violation in found.violations:
         place = f"sample {violation.sequence}, position {violation.position}"
         table.add_row("impossible token", f"{violation.token} at {place}")
     console.print(table)
-    if not found.lossless and found.evidence:
+    if found.found_at is not None:
         console.print(_evidence(found))
     console.print(_detectable(found))
 

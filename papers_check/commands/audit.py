@@ -33,8 +33,8 @@ from sim.provenance import provenance
 
 audit = App(name="audit", help="Is an engine lossless? From samples or live, with an error rate.")
 
-BATCH = 8
-"""Samples judged at once."""
+BATCH, SMALL_BATCH, SMALL_VOCABULARY = 8, 250, 1000
+"""Samples drawn and judged at once: a large vocabulary needs a small batch."""
 
 
 @audit.command
@@ -82,7 +82,8 @@ def samples(
     if not greedy:
         check_header(header, law)
     mark = {"file": file.name, "samples": len(found), "target": law.name}
-    _audit(in_batches(found, BATCH), len(found), law, beside, greedy, header, judging, mark)
+    batches = in_batches(found, _batch(law))
+    _audit(batches, len(found), law, beside, greedy, header, judging, mark)
 
 
 @audit.command
@@ -110,7 +111,8 @@ def run(
     """
     built = engine_of(live, judging, prompt)
     header = live.header(built.target)
-    batches = sampled(built.engine, samples, BATCH, save, header)
+    size = _batch(built.target)
+    batches = sampled(built.engine, samples, size, save, header)
     beside = built.draft if use_draft else None
     greedy = live.temperature == 0
     mark = {**live.facts(), "prompt": prompt, "samples": samples}
@@ -142,6 +144,10 @@ def mutants(*names: str, seed: int = 0, json: bool = False) -> None:
     else:
         print_mutants(lines, console)
     sys.exit(0 if complete(lines) else 1)
+
+
+def _batch(target: Target) -> int:
+    return SMALL_BATCH if target.vocab_size <= SMALL_VOCABULARY else BATCH
 
 
 def _audit(

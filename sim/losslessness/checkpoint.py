@@ -63,7 +63,7 @@ def load(path: Path, mark: Mapping[str, Any]) -> tuple[Audit, int]:
         ValueError: not such a file, or the state of an audit of something else.
     """
     try:
-        with np.load(path, allow_pickle=False) as data:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             arrays = {name: data[name] for name in data.files}
         facts = json.loads(str(arrays["facts"]))
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:

@@ -93,4 +93,6 @@ class MeanTV:
             return {}
         spread = np.sqrt(self.squares) / self.n
         shift = self.widths(error) + float(stats.norm.isf(1 - power)) * spread
-        return {name: min(1.0, float(x)) for name, x in zip(self.names, shift, strict=True)}
+        varied = self.squares > 0  # a set that holds every token tells nothing
+        names = zip(self.names, shift, varied, strict=True)
+        return {name: min(1.0, float(x)) for name, x, used in names if used}

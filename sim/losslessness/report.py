@@ -10,6 +10,8 @@ from sim.losslessness.eprocess import Audit, Violation
 from sim.losslessness.greedy import GreedyAudit, Wrong
 from theory.power import POWER
 
+BOUND_ERROR = 1e-3
+"""Probability that the bound of the mean conditional TV is ever wrong."""
 SHOWN = 10
 """Impossible or wrong tokens listed."""
 
@@ -26,7 +28,8 @@ class AuditResult:
         log10_e: log10 of the e-value at the end; ``p_value`` is min(1, 1/max E).
         found_at: (tokens, sequences) when E first reached 1/level, or None.
         leading: the alternative that the evidence speaks for.
-        mean_tv_lower: the mean conditional TV is at least this, except with probability ``level``.
+        mean_tv_lower: the mean conditional TV is at least this, except with probability
+            ``BOUND_ERROR``.
         mean_tv_set: the set of tokens whose mass shows it.
         detectable: by set, the mean shift of mass that would have shown (power ``POWER``).
         evidence: natural log of the leading bet's capital by position, rank and round place.
@@ -87,7 +90,7 @@ class AuditResult:
 def result(audit: Audit, note: str = "") -> AuditResult:
     """The outcome of an audit so far."""
     bet, _ = audit.leading()
-    lower, name = audit.mean_tv.lower(audit.level)
+    lower, name = audit.mean_tv.lower(BOUND_ERROR)
     per_ten = math.log(10)
     ranks = {
         key: (float(seen), float(expected))

@@ -206,6 +206,6 @@ def _fields(sample: Sample) -> dict[str, list[int]]:
 
 
 def _document(header: Header) -> dict[str, Any]:
-    facts = {key: value for key, value in asdict(header).items() if value not in (None, (), {})}
-    extra = facts.pop("extra", {})
+    facts = {key: value for key, value in asdict(header).items() if value not in (None, ())}
+    extra = facts.pop("extra")
     return {"format": FORMAT, "version": VERSION, **facts, **extra}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from papers_check.cli import main
+from sim.losslessness.sample_files import Header, write_samples
+from sim.losslessness.samples import Sample
 
 ROWS = ["--target", "1/3,2/3", "--draft", "2/3,1/3"]
 
@@ -124,3 +128,64 @@ def test_bad_input(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     assert message in " ".join(failure(capsys, *arguments).split())
+
+
+def test_audit_mutants(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, "audit", "mutants", "stale_row", "closed_comparison", "--json")
+    stale, ties = found["mutants"]
+    assert (stale["name"], ties["name"]) == ("stale_row", "closed_comparison")
+    assert Fraction(stale["distance"]) == pytest.approx(stale["distance_float"])
+    assert ties["distance"] == "0"
+    assert set(stale["found_by"]) == set(found["tests"])
+    assert stale["found_by"]["audit"] is True
+    assert not any(ties["found_by"].values())
+    assert "no mutant 'nobody'" in failure(capsys, "audit", "mutants", "nobody")
+
+
+def test_audit_of_samples(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, picture = tmp_path / "samples.jsonl", tmp_path / "evidence.svg"
+    rng = np.random.default_rng(0)
+    drawn = rng.choice(2, size=(300, 5), p=[1 / 3, 2 / 3])
+    samples = [Sample((), tuple(row)) for row in drawn.tolist()]
+    write_samples(path, Header(vocab_size=2, processor={}), samples)
+    found = run(
+        capsys,
+        "audit",
+        "samples",
+        str(path),
+        "--target",
+        "1/3,2/3",
+        "--picture",
+        str(picture),
+        "--json",
+    )
+    assert found["lossless"] is True
+    assert found["tokens"] == 1500
+    assert picture.stat().st_size > 1000
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "samples", str(path), "--target", "2/3,1/3"])
+    assert ended.value.code == 1
+    assert "NOT LOSSLESS" in capsys.readouterr().out
+    refused = failure(capsys, "audit", "samples", str(path), "--target", "1/3,1/3,1/3")
+    assert "another tokenizer" in refused
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    assert "is partial" in failure(capsys, "audit", "samples", str(path), "--target", "1/3,2/3")
+
+
+def test_a_live_audit_is_taken_up(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, state = tmp_path / "samples.jsonl", tmp_path / "state.npz"
+    options = ("audit", "run", "--target", "tiny", "--draft", "tiny-draft", "--dtype", "float64",
+               "--max-new-tokens", "5", "--samples", "40", "--json")  # fmt: skip
+    whole = run(capsys, *options)
+    assert whole["tokens"] == 200
+    run(capsys, *options, "--save", str(path), "--state", str(state))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:20]) + '{"prompt": [0], "ou')
+    state.unlink()
+    again = run(capsys, *options, "--save", str(path), "--state", str(state))
+    assert again["curve"] == whole["curve"]
+    assert path.read_text().splitlines(keepends=True) == lines
+    assert "another audit" in failure(capsys, *options, "--seed", "1", "--state", str(state))
+    other = failure(capsys, *options, "--seed", "1", "--save", str(path))
+    assert "samples of another run" in other
+    assert "unknown engine" in failure(capsys, "audit", "run", "--engine", "abacus")

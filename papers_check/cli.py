@@ -47,12 +47,12 @@ def build(names: Sequence[str]) -> App:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; bad input is one clear line on stderr and exit code 2."""
+    """Run the command line; bad input or an unwritable file is a line on stderr, exit code 2."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = [arguments[0]] if arguments and arguments[0] in COMMANDS else list(COMMANDS)
     try:
         build(chosen)(arguments)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         console = Console(stderr=True, highlight=False)
         console.print("[red]error:[/red]", escape(str(error)), soft_wrap=True)
         sys.exit(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,24 @@ def bars(path: Path, values: Mapping[str, float], x_label: str, title: str) -> N
     _finish(figure, axes, path, x_label, "", title)
 
 
-def _figure(path: Path) -> tuple[Any, Any]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ValueError(f"a picture needs matplotlib ({error}); pip install matplotlib") from error
+def check_picture(path: Path) -> None:
+    """Whether a picture can be written there, before anything is computed for it.
+
+    Raises:
+        ValueError: another format, a folder that does not exist, or no matplotlib.
+    """
     if path.suffix not in (".png", ".svg"):
         raise ValueError(f"cannot draw {path.name!r}; name the picture .png or .svg")
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot draw {path}: {path.parent} is not a folder; make it first")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ValueError("a picture needs matplotlib; pip install matplotlib")
+
+
+def _figure(path: Path) -> tuple[Any, Any]:
+    check_picture(path)
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     return figure, figure.subplots()
 

@@ -271,6 +271,11 @@ DRAFTERS: tuple[Drafter, ...] = (
         "SuffixDecoding: Oliaro et al. 2024 (2411.04975)",
     ),
     Drafter(
+        "pearl",
+        "a smaller language model drafts the next block while the target reads the pending one",
+        "PEARL: Liu et al. 2024 (2408.11850)",
+    ),
+    Drafter(
         "hybrid",
         "a suffix draft where its score promises enough, else the model's draft",
         "snowflakedb/ArcticInference",

@@ -21,6 +21,7 @@ from typing import Any
 
 from theory.fields import Array, Field, Number
 from theory.generation import GenerationLaw
+from theory.inputs import whole
 from theory.models import Model, Prefix, check_pair
 from theory.verifiers.relaxed import at, load_rule
 
@@ -71,8 +72,7 @@ def predict(model: Declared, gamma: int, horizon: int, eos: int | None = None) -
     Raises:
         ValueError: gamma or horizon below 1, or models that do not match.
     """
-    if gamma < 1 or horizon < 1:
-        raise ValueError(f"gamma {gamma}, horizon {horizon}: use 1 or more for both")
+    gamma, horizon = whole(gamma, "gamma"), whole(horizon, "horizon")
     check_pair(model.target, model.draft)
     zero = model.field.zero
     states: list[defaultdict[tuple[Prefix, int, int], Number]] = [

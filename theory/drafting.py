@@ -30,6 +30,7 @@ from typing import Any
 from theory.catalogue import Verifier
 from theory.effects import Effects
 from theory.fields import Array, is_zero
+from theory.inputs import whole
 from theory.laws import normalise
 from theory.models import Prefix, Rows
 
@@ -60,7 +61,7 @@ def drafting_for(
     if entry.drafts == "point_mass":
         return likeliest((num_drafts,) * gamma)
     if entry.drafts == "tree":
-        return tree(params.get("branching") or (num_drafts,) * gamma, replacement)
+        return tree(_widths(params, gamma, num_drafts), replacement)
     return tree((num_drafts,) + (1,) * (gamma - 1), replacement=False)
 
 
@@ -70,7 +71,7 @@ def drawn_tokens(entry: Verifier, gamma: int, num_drafts: int, params: Mapping[s
         return gamma
     if entry.drafts != "tree":
         return gamma * num_drafts
-    widths = params.get("branching") or (num_drafts,) * gamma
+    widths = _widths(params, gamma, num_drafts)
     return sum(prod(widths[: depth + 1]) for depth in range(len(widths)))
 
 
@@ -181,6 +182,17 @@ def chunks(
     return list(below.items())
 
 
-def _check(branching: tuple[int, ...]) -> None:
-    if not branching or min(branching) < 1:
-        raise ValueError(f"branching {branching} drafts nothing; give every level 1 child or more")
+def _widths(params: Mapping[str, Any], gamma: int, num_drafts: int) -> tuple[int, ...]:
+    """Children at each level of a sampled tree: ``branching``, else K everywhere."""
+    given = params.get("branching")
+    if given is None:
+        return (num_drafts,) * gamma
+    _check(given)
+    return tuple(given)
+
+
+def _check(branching: Any) -> None:
+    if not isinstance(branching, (tuple, list)) or not branching:
+        raise ValueError(f"branching {branching!r} has no levels; write (2, 1): children a level")
+    for width in branching:
+        whole(width, f"branching {branching!r}: children")

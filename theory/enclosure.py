@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.catalogue import lookup
+from theory.inputs import whole
 from theory.laws import SUM_TOLERANCE
 from theory.models import Model, Prefix
 
@@ -98,9 +99,8 @@ def enclose(
         ValueError: another verifier, numbers below 1, or rows that are no laws (naming the prefix).
     """
     lookup(verifier, RULES, "verifier with an enclosure")
-    for name, number in (("gamma", gamma), ("max_calls", max_calls), ("batch", batch)):
-        if number < 1:
-            raise ValueError(f"{name} is {number}; use 1 or more")
+    gamma, batch = whole(gamma, "gamma"), whole(batch, "batch")
+    max_calls = whole(max_calls, "max_calls")
     search = _Search(verifier, gamma, batch)
     found = search.interval()
     while search.calls < max_calls and len(search.frontier.depth) and found.width > tolerance:

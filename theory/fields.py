@@ -31,6 +31,10 @@ Number = Any
 Array = NDArray[Any]
 
 
+LARGEST_EXPONENT = 4000
+"""Largest power of ten of a number that is read from text: 1e-400000 is a typing error."""
+
+
 def _rational_type() -> Any:
     """``fmpq`` when python-flint is installed (and not switched off), else ``Fraction``."""
     if os.environ.get("SPECPROOF_RATIONALS") == "fractions":
@@ -50,12 +54,20 @@ def to_fraction(value: Number) -> Fraction:
     if isinstance(value, Fraction):
         return value
     if isinstance(value, str):
-        return Fraction(value.strip())
+        return _read(value)
     if isinstance(value, (int, np.integer)):
         return Fraction(int(value))
     if hasattr(value, "p") and hasattr(value, "q"):  # fmpq and sympy.Rational
         return Fraction(int(value.p), int(value.q))
     raise TypeError(f"{value!r} is not a rational number; write it as 'a/b'")
+
+
+def _read(text: str) -> Fraction:
+    """The number that a text such as "1/3" or "2.5e-3" writes."""
+    _, _, exponent = text.lower().partition("e")
+    if exponent.strip("+-").isdecimal() and abs(int(exponent)) > LARGEST_EXPONENT:
+        raise ValueError(f"exponents beyond {LARGEST_EXPONENT} are not read")
+    return Fraction(text.strip())
 
 
 @dataclass(frozen=True)
@@ -74,8 +86,10 @@ class Field:
             if self.name == "exact":
                 return _exact_number(value)
             if self.name == "symbolic":
-                return sympy.Rational(value) if isinstance(value, str) else sympy.sympify(value)
-            number = float(Fraction(value.strip()) if isinstance(value, str) else value)
+                return (
+                    sympy.Rational(_read(value)) if isinstance(value, str) else sympy.sympify(value)
+                )
+            number = float(_read(value) if isinstance(value, str) else value)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
             raise ValueError(f"{value!r} is not a number: {error}") from error
         if not math.isfinite(number):

@@ -17,6 +17,7 @@ from typing import Any
 from theory.drafting import Drafting, Window, independent
 from theory.effects import Effects, enumerate_law
 from theory.fields import Number
+from theory.inputs import whole
 from theory.models import Model, Prefix, check_pair, rows_after
 from theory.verifiers.common import Carry, Program, Round
 
@@ -77,8 +78,7 @@ def generate(decoder: Decoder, horizon: int) -> GenerationLaw:
     Raises:
         ValueError: horizon below 1, or models that do not match.
     """
-    if horizon < 1:
-        raise ValueError(f"horizon {horizon} leaves nothing to generate; use 1 or more")
+    horizon = whole(horizon, "horizon")
     check_pair(decoder.target, decoder.draft)
     number = decoder.target.field
     states: list[defaultdict[tuple[Prefix, Carry], Number]] = [

@@ -26,6 +26,7 @@ from theory.fields import (
     minimum,
     positive_part,
 )
+from theory.inputs import entries
 
 SUM_TOLERANCE = 1e-9
 """Largest deviation of a float row's sum from 1 that is taken as rounding and renormalised."""
@@ -38,11 +39,11 @@ def as_row(values: Iterable[Any] | str, field: Field | str = "exact", where: str
         ValueError: negative or NaN entries, or a sum other than 1; the message names ``where``.
     """
     field = get_field(field)
-    entries = values.split(",") if isinstance(values, str) else list(values)
-    if not entries:
+    listed = values.split(",") if isinstance(values, str) else entries(values, where)
+    if not listed:
         raise ValueError(f"{where}: a law needs at least one token")
     try:
-        row = field.array(entries)
+        row = field.array(listed)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
     if row.ndim != 1:
@@ -52,14 +53,10 @@ def as_row(values: Iterable[Any] | str, field: Field | str = "exact", where: str
     for token, value in enumerate(row):
         if value < 0:
             raise ValueError(f"{where}: token {token} has negative probability {value}")
-    total = row.sum()
-    if field is FLOAT:
-        if abs(total - 1) > SUM_TOLERANCE:
-            raise ValueError(f"{where}: probabilities sum to {float(total)!r}, not 1; divide by the sum")
-        return np.asarray(row / total)
-    if total != 1:
+    total = float(row.sum()) if field is FLOAT else row.sum()
+    if abs(total - 1) > (SUM_TOLERANCE if field is FLOAT else 0):
         raise ValueError(f"{where}: probabilities sum to {total}, not 1; divide by the sum")
-    return row
+    return np.asarray(row / total) if field is FLOAT else row
 
 
 def normalise(weights: Array, fallback: Array | None = None) -> Array:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from theory.fields import EXACT, FLOAT, Array, Field, get_field
+from theory.inputs import whole
 from theory.laws import as_row
+from theory.row_maps import rows_by_prefix, vocabulary
 
 Prefix = tuple[int, ...]
 Rows = Callable[[Prefix], Array]
@@ -24,6 +28,10 @@ Rows = Callable[[Prefix], Array]
 
 TREE_BYTES = 8 * 2**30
 """Largest row tree that is allocated without asking (bytes)."""
+
+
+KEYS = {"table": ("rows", "default"), "markov": ("initial", "transition", "order")}
+"""What describes a model of each kind; the first is always there."""
 
 
 class Model(Protocol):
@@ -43,12 +51,6 @@ def rows_after(model: Model, prefix: Prefix) -> Rows:
     return lambda path: model.row(prefix + path)
 
 
-def _prefix(key: Any) -> Prefix:
-    if isinstance(key, str):
-        return tuple(int(token) for token in key.split())
-    return tuple(key)
-
-
 class TableModel:
     """Rows listed by prefix (keys: token tuples, or strings such as ``"0 1"``, ``""`` = root).
 
@@ -65,19 +67,10 @@ class TableModel:
         field: Field | str = EXACT,
     ) -> None:
         self.field = get_field(field)
-        self._rows: dict[Prefix, Array] = {}
-        for key, values in rows.items():
-            prefix = _prefix(key)
-            self._rows[prefix] = as_row(values, self.field, f"row after {list(prefix)}")
+        self._rows = rows_by_prefix(rows, self.field, "row")
         self._default = None if default is None else as_row(default, self.field, "default row")
-        sizes = {len(row) for row in self._rows.values()}
-        sizes |= set() if self._default is None else {len(self._default)}
-        if len(sizes) != 1:
-            raise ValueError(f"rows have different lengths {sorted(sizes)}; use one vocabulary")
-        self.vocab = sizes.pop()
-        for prefix in self._rows:
-            if any(not 0 <= token < self.vocab for token in prefix):
-                raise ValueError(f"prefix {list(prefix)} has a token outside 0..{self.vocab - 1}")
+        known = [*self._rows.values(), *([] if self._default is None else [self._default])]
+        self.vocab = vocabulary(known, self._rows)
 
     def row(self, prefix: Prefix) -> Array:
         """The law after ``prefix``.
@@ -109,22 +102,22 @@ class MarkovModel:
         field: Field | str = EXACT,
     ) -> None:
         self.field = get_field(field)
-        self.order = order if transition is not None else 0
+        self.order = whole(order, "order", 0) if transition is not None else 0
         starts = initial if isinstance(initial, Mapping) else {(): initial}
-        self._initial = {
-            _prefix(key): as_row(row, self.field, f"initial row {list(_prefix(key))}")
-            for key, row in starts.items()
-        }
+        self._initial = rows_by_prefix(starts, self.field, "initial row")
         if () not in self._initial:
             raise ValueError("initial: the row of the empty prefix is missing")
-        self.vocab = len(self._initial[()])
+        self.vocab = vocabulary(self._initial.values(), self._initial)
         if self.order == 0:
+            if transition is not None:
+                raise ValueError("order 0 looks at no token; leave the transition out")
             self.transition = self._initial[()]
             return
         table = np.asarray(transition, dtype=object)
-        if table.shape != (self.vocab,) * (self.order + 1):
+        if table.ndim != self.order + 1 or {*table.shape} != {self.vocab}:
             raise ValueError(
-                f"transition has shape {table.shape}, expected {(self.vocab,) * (self.order + 1)}"
+                f"transition has shape {table.shape}; order {self.order} over {self.vocab} tokens "
+                f"needs {self.order + 1} axes of length {self.vocab}"
             )
         flat = table.reshape(-1, self.vocab)
         rows = [as_row(row, self.field, f"transition row {i}") for i, row in enumerate(flat)]
@@ -216,7 +209,9 @@ def check_pair(target: Model, draft: Model) -> None:
             "extend the smaller draft rows with zeros"
         )
     if target.field != draft.field:
-        raise ValueError(f"target is {target.field.name}, draft is {draft.field.name}; use one")
+        raise ValueError(
+            f"target is {target.field.name}, draft is {draft.field.name}; give both the same field"
+        )
 
 
 def load_model(source: str | Path | Mapping[str, Any], field: Field | str = EXACT) -> Model:
@@ -228,26 +223,43 @@ def load_model(source: str | Path | Mapping[str, Any], field: Field | str = EXAC
     Raises:
         ValueError: a file that does not exist, is not JSON, or describes no model.
     """
-    if isinstance(source, (str, Path)):
-        text = str(source)
-        if "," in text and not text.endswith(".json"):
-            return MarkovModel(as_row(text, field), field=field)
-        try:
-            data = json.loads(Path(text).read_text(), parse_float=str)
-        except FileNotFoundError as error:
-            raise ValueError(
-                f"{text!r} is neither a file nor a row such as '1/3,2/3'; check the path"
-            ) from error
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{text}: not valid JSON ({error})") from error
-    else:
-        data = dict(source)
-    kind = data.get("kind") if isinstance(data, Mapping) else None
+    data = source if isinstance(source, Mapping) else _parsed(source)
+    if not isinstance(data, Mapping):
+        return MarkovModel(data, field=field)
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in KEYS:
+        raise ValueError(f"model kind {kind!r} is unknown; use 'table' or 'markov'")
+    if KEYS[kind][0] not in data or set(data) - {"kind", *KEYS[kind]}:
+        raise ValueError(f"a {kind} model has {KEYS[kind]}, the first always; got {sorted(data)}")
     if kind == "table":
         return TableModel(data["rows"], data.get("default"), field)
-    if kind == "markov":
-        return MarkovModel(data["initial"], data.get("transition"), data.get("order", 1), field)
-    raise ValueError(f"model kind {kind!r} is unknown; use 'table' or 'markov'")
+    order = whole(data.get("order", 1 if "transition" in data else 0), "order", 0)
+    if order and data.get("transition") is None:
+        raise ValueError(f"a Markov model of order {order} needs its 'transition'")
+    return MarkovModel(data["initial"], data.get("transition"), order, field)
+
+
+def _parsed(source: str | Path) -> Any:
+    """The row that a text writes, or what the file of that name holds."""
+    text = str(source)
+    if isinstance(source, str) and not text.endswith(".json"):
+        if "," in text:
+            return text
+        with suppress(ValueError, ZeroDivisionError):
+            return [Fraction(text)]  # a law over one token
+    try:
+        data = json.loads(Path(text).read_text(encoding="utf-8"), parse_float=str)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise ValueError(
+            f"{text!r} is neither a file nor a row such as '1/3,2/3'; check the path"
+        ) from error
+    except OSError as error:
+        raise ValueError(f"{text!r} cannot be read ({error.strerror})") from error
+    except ValueError as error:  # of JSON, or of its text
+        raise ValueError(f"{text}: not valid JSON ({error})") from error
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{text}: expected a JSON object with a 'kind', found {data!r:.40}")
+    return data
 
 
 def as_model(source: Any, field: Field | str, role: str) -> Model:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from papers_check.numbers import dumps, show, with_floats
+from papers_check.options import Count, number_field
 from theory.transport import Bounds, check_certificate
 from theory.transport import bounds as all_bounds
 
@@ -25,8 +26,8 @@ def bounds(
     *,
     target: str,
     draft: str,
-    gamma: int = 2,
-    drafts: int = 2,
+    gamma: Count = 2,
+    drafts: Count = 2,
     field: str = "exact",
     certificate: Path | None = None,
     json: bool = False,
@@ -50,7 +51,9 @@ def bounds(
     json:
         Print JSON instead of a table.
     """
-    found = all_bounds(target, draft, gamma, drafts, field)
+    if certificate is not None and not certificate.resolve().parent.is_dir():
+        raise ValueError(f"cannot write {certificate}: its folder is missing; make it first")
+    found = all_bounds(target, draft, gamma, drafts, number_field(field))
     if certificate is not None:
         certificate.write_text(dumps(found.certificates) + "\n")
     values = {name: getattr(found, name) for name in MEANING}

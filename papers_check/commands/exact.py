@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from papers_check.numbers import Json, dumps, show, with_floats
+from papers_check.options import Count, number_field
 from theory import catalogue
 from theory.analysis import Analysis, analyse
 
@@ -57,16 +58,22 @@ def parse_params(verifier: str, settings: list[str]) -> dict[str, Any]:
         if not equals or name not in defaults:
             known = ", ".join(f"{key}={default}" for key, default in defaults.items())
             raise ValueError(f"{setting!r} sets nothing of {verifier!r}; it has: {known or 'none'}")
-        kind = type(defaults[name])
-        if kind is bool:
-            if value not in ("true", "false"):
-                raise ValueError(f"{setting!r}: write true or false")
-            params[name] = value == "true"
-        elif kind is int:
-            params[name] = int(value)
-        else:
-            params[name] = value
+        params[name] = _parse(setting, value, defaults[name], name)
     return params
+
+
+def _parse(setting: str, value: str, default: Any, name: str) -> Any:
+    if isinstance(default, bool):
+        if value not in ("true", "false"):
+            raise ValueError(f"{setting!r}: write true or false")
+        return value == "true"
+    if isinstance(default, int) or name == "branching":
+        try:
+            numbers = tuple(int(part) for part in value.split(","))
+        except ValueError as error:
+            raise ValueError(f"{setting!r}: write whole numbers, such as 2 or 2,1") from error
+        return numbers if name == "branching" else numbers[0]
+    return value
 
 
 def exact(
@@ -74,9 +81,10 @@ def exact(
     target: str,
     draft: str,
     verifier: str = "token",
-    gamma: int = 2,
-    drafts: int = 1,
-    horizon: int | None = None,
+    gamma: Count = 2,
+    drafts: Count = 1,
+    horizon: Count | None = None,
+    window: str = "fixed",
     field: str = "exact",
     param: list[str] | None = None,
     json: bool = False,
@@ -97,6 +105,8 @@ def exact(
         Drafts a round (K).
     horizon:
         Tokens generated; default gamma + 1.
+    window:
+        Name in `specproof list`, with its default settings; gamma is then the most it drafts.
     field:
         exact (rationals) or float.
     param:
@@ -105,7 +115,9 @@ def exact(
         Print JSON instead of a table.
     """
     params = parse_params(verifier, param or [])
-    analysis = analyse(target, draft, verifier, gamma, drafts, horizon, field=field, **params)
+    analysis = analyse(
+        target, draft, verifier, gamma, drafts, horizon, window, number_field(field), **params
+    )
     if json:
         print(dumps(facts(analysis)))
         return

@@ -1,40 +1,33 @@
-"""``specproof pareto``: acceptance bought with faithfulness, at one context, exactly."""
+"""``specproof pareto``: what lossy rules pay in faithfulness, and what it buys, exactly."""
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from rich.console import Console
 from rich.table import Table
 
 from papers_check.numbers import Json, dumps, encode, show
-from papers_check.pictures import curves
-from theory.laws import as_row, overlap, total_variation
+from papers_check.options import Count, number_field
+from papers_check.pictures import check_picture, curves
+from theory.inputs import whole
+from theory.laws import overlap, total_variation
+from theory.models import Model, check_pair, load_model
 from theory.pareto import Frontier
+from theory.pareto.calls import calls_frontier
 from theory.pareto.frontier import Quality
-from theory.pareto.one_context import best, sweep
+from theory.pareto.rounds import Kind
+from theory.pareto.survey import at_one_context, by_calls
+from theory.pareto.texts import Texts
 
 MEASURES = ("tv", "kl", "reverse_kl", "chi2", "hellinger", "js")
 
-SWEEPS: dict[str, tuple[str, str, tuple[Any, ...], dict[str, Any]]] = {
-    "static ensemble": ("ensemble", "w", tuple(Fraction(n, 8) for n in range(8, -1, -1)), {}),
-    "lenience": ("lenience", "lenience", tuple(Fraction(n, 8) for n in range(8, 0, -1)), {}),
-    "cascade, TokenV3": (
-        "cascade",
-        "knob",
-        tuple(Fraction(n, 8) for n in range(9)),
-        {"rule": "token_v3"},
-    ),
-    "typical acceptance": (
-        "typical",
-        "eps",
-        tuple(Fraction(n, 16) for n in (16, 8, 4, 2, 1)),
-        {},
-    ),
-}
-"""Rule, knob, settings and fixed parameters of each curve."""
+STRINGS = 2048
+"""Largest number of texts that are weighed against target calls."""
+
+CLASSES: dict[str, Kind] = {"best in the box": "box", "best of all rules": "free"}
+"""The classes of rules whose optimum is drawn against target calls (``theory.pareto.rounds``)."""
 
 
 def pareto(
@@ -42,58 +35,106 @@ def pareto(
     target: str,
     draft: str,
     measure: str = "tv",
-    steps: int = 16,
+    steps: Count = 8,
+    horizon: Count | None = None,
+    gamma: Count = 2,
     field: str = "exact",
     picture: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Acceptance against distance from the target, for lossy rules at one context.
+    """Every lossy rule: distance from the target against acceptance, or against target calls.
 
-    The curve "best" is the frontier of all rules (clip laws, optimal for every f-divergence).
+    At one context (the first), unless a horizon is given; then whole texts are compared, with
+    token verification's bonus from the target. The first curves are the best of all rules.
 
     Parameters
     ----------
     target:
-        The target's row, such as 1/2,1/3,1/6.
+        A row such as 1/2,1/3,1/6, or a model file.
     draft:
-        The draft's row.
+        The draft, likewise.
     measure:
-        tv, kl, reverse_kl, chi2, hellinger or js (the last five in floats).
+        tv, kl, reverse_kl, chi2, hellinger or js (the last five in floats); tv for whole texts.
     steps:
-        Points of the best frontier.
+        Settings of each knob, less one.
+    horizon:
+        Tokens of a text: compare whole texts at equal expected target calls.
+    gamma:
+        Draft length of a round of such a text.
     field:
         exact (rationals) or float.
     picture:
         PNG or SVG file for the curves.
     json:
-        Print JSON instead of a table.
+        Print JSON instead of a table, with every point.
     """
     if measure not in MEASURES:
         raise ValueError(f"unknown measure {measure!r}; choose one of {', '.join(MEASURES)}")
-    kind = cast(Quality, measure)
-    p, q = as_row(target, field, "target"), as_row(draft, field, "draft")
-    if len(p) != len(q):
-        raise ValueError(f"target has {len(p)} tokens, draft has {len(q)}; use one vocabulary")
-    frontiers = [best(p, q, steps, kind)]
-    for label, (rule, knob, settings, fixed) in SWEEPS.items():
-        frontiers.append(sweep(rule, p, q, knob, settings, kind, label, **fixed))
+    steps = whole(steps, "steps")
+    if picture is not None:
+        check_picture(picture)
+    p, q = load_model(target, number_field(field)), load_model(draft, field)
+    check_pair(p, q)
+    if horizon is not None:
+        if measure != "tv":
+            raise ValueError(f"measure {measure!r} is for one token; texts take tv")
+        frontiers = _over_texts(p, q, whole(gamma, "gamma"), whole(horizon, "horizon"), steps)
+        title, x_label = f"{horizon} tokens, gamma {gamma}", "expected target calls"
+    else:
+        frontiers = at_one_context(p.row(()), q.row(()), steps, cast(Quality, measure))
+        alpha, gap = overlap(p.row(()), q.row(())), total_variation(p.row(()), q.row(()))
+        title = f"overlap {show(alpha)}, total variation {show(gap)}"
+        x_label = "acceptance probability"
     if picture is not None:
         lines = {
             frontier.rule: [(float(x.acceptance), float(x.quality)) for x in frontier.points]
             for frontier in frontiers
         }
-        curves(picture, lines, "acceptance probability", f"{measure} from target", "Lossy rules")
+        curves(picture, lines, x_label, f"{measure} from target", "Lossy rules")
     if json:
         print(dumps({"measure": measure, "curves": [_document(curve) for curve in frontiers]}))
         return
-    console = Console()
-    console.print(f"overlap {show(overlap(p, q))}, total variation {show(total_variation(p, q))}")
-    table = Table("rule", "knob", "acceptance", measure)
+    _print(frontiers, title, measure)
+
+
+def _over_texts(
+    target: Model, draft: Model, gamma: int, horizon: int, steps: int
+) -> tuple[Frontier, ...]:
+    """Curves of (expected calls, text TV): the optima of two classes, then every rule.
+
+    Raises:
+        ValueError: too many texts.
+    """
+    if target.vocab**horizon > STRINGS:
+        raise ValueError(
+            f"{horizon} tokens from a vocabulary of {target.vocab} make more than {STRINGS} texts; "
+            "lower the horizon"
+        )
+    rules = by_calls(target, draft, gamma, horizon, steps)
+    texts = Texts.of(target, draft, horizon, lambda text: 0)
+    strict = float(rules[0].points[0].acceptance)
+    fewest = -(-horizon // (gamma + 1))
+    budgets = [strict + (fewest - strict) * step / steps for step in range(steps + 1)]
+    best = []
+    for label, kind in CLASSES.items():
+        found = calls_frontier(texts, gamma, kind, budgets, "tv")
+        best.append(Frontier(label, "calls", "tv", found.points))
+    return *best, *rules
+
+
+def _print(frontiers: tuple[Frontier, ...], title: str, measure: str) -> None:
+    speed = frontiers[0].speed
+    table = Table("rule", "knob", speed, measure, title=title)
     for frontier in frontiers:
-        for point in frontier.points:
+        points = frontier.points
+        shown = points if frontier.rule.startswith("best") else (*points[:: len(points) // 2],)
+        for point in shown:
             cells = (show(point.knob), show(point.acceptance), show(point.quality))
             table.add_row(frontier.rule, *cells)
+        table.add_section()
+    console = Console()
     console.print(table)
+    console.print("Knobs at their ends and in the middle; --json and --picture have every point.")
 
 
 def _document(frontier: Frontier) -> Json:
@@ -102,8 +143,8 @@ def _document(frontier: Frontier) -> Json:
         "points": [
             {
                 "knob": encode(point.knob),
-                "acceptance": encode(point.acceptance),
-                "acceptance_float": float(point.acceptance),
+                frontier.speed: encode(point.acceptance),
+                f"{frontier.speed}_float": float(point.acceptance),
                 "quality": encode(point.quality),
                 "quality_float": float(point.quality),
             }

@@ -10,7 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from papers_check.numbers import Json, dumps, show, with_floats
-from papers_check.pictures import bars
+from papers_check.options import Count, number_field
+from papers_check.pictures import bars, check_picture
+from theory.fields import FLOAT
 from theory.models import load_model
 from theory.windows import Costs, Ladder, ladder, load_rule
 
@@ -22,8 +24,8 @@ def window(
     draft_cost: str,
     verify_cost: str = "0",
     overhead: str = "0",
-    block: int = 1,
-    horizon: int | None = None,
+    block: Count = 1,
+    horizon: Count | None = None,
     rules: list[str] | None = None,
     field: str = "exact",
     picture: Path | None = None,
@@ -58,9 +60,11 @@ def window(
     json:
         Print JSON instead of a table.
     """
+    if picture is not None:
+        check_picture(picture)
     numbers: list[Any] = [draft_cost, verify_cost, overhead]
-    if field == "float":
-        numbers = [_float(number) for number in numbers]
+    if number_field(field) == "float":
+        numbers = [FLOAT.number(number) for number in numbers]
     known = {name: load_rule(name) for name in rules or ()}
     result = ladder(
         load_model(target, field),
@@ -105,8 +109,3 @@ def _document(result: Ladder) -> Json:
         "gamma": result.gamma,
         "rules": with_floats(dict(result.rules)),
     }
-
-
-def _float(text: str) -> float:
-    top, _, bottom = text.partition("/")
-    return float(top) / float(bottom or 1)

@@ -88,6 +88,27 @@ def test_pareto(capsys: pytest.CaptureFixture[str]) -> None:
     assert (best[-1]["acceptance"], best[-1]["quality"]) == ("1", "1/3")
 
 
+def test_pareto_over_whole_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    """p = (1/2, 1/2), q = (3/4, 1/4), four tokens, gamma 2: exact verification takes 139/64."""
+    rows = ("--target", "1/2,1/2", "--draft", "3/4,1/4")
+    found = run(capsys, "pareto", *rows, "--horizon", "4", "--steps", "2", "--json")
+    curves = {curve["rule"]: curve["points"] for curve in found["curves"]}
+    exact = curves["ensemble"][0]
+    assert (exact["calls"], exact["quality"]) == ("139/64", "0")
+    best = [(b["calls_float"], b["quality_float"]) for b in curves["best of all rules"]]
+    for name, points in curves.items():
+        for point in points:
+            slower = [b for b in best if b[0] >= point["calls_float"]]
+            assert not slower or min(slower)[1] <= point["quality_float"] + 1e-9, name
+
+
+def test_exact_with_an_adaptive_window(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ("--target", "1/2,1/3,1/6", "--draft", "1/6,1/3,1/2", "--horizon", "4")
+    for verifier in ("token", "block", "greedy_block"):
+        window = ("--verifier", verifier, "--window", "confidence", "--gamma", "3")
+        assert run(capsys, "exact", *rows, *window, "--json")["lossless"] is True
+
+
 def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
     tiny = ("--target", "tiny", "--draft", "tiny-draft", "--max-new-tokens", "12", "--json")
     one = run(capsys, "decode", *tiny, "--temperature", "0", "--verifier", "block", "0 1")
@@ -114,6 +135,20 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
         (("exact", *ROWS, "--drafts", "0", "--verifier", "kseq"), "num_drafts 0"),
         (("exact", "--target", "missing.json", "--draft", "1"), "neither a file nor a row"),
         (("exact", *ROWS, "--gamma", "30"), "paths a round"),
+        (("exact", *ROWS, "--gamma", "2.5"), "not a whole number"),
+        (("exact", *ROWS, "--horizon", "50"), "lower the horizon"),
+        (("exact", *ROWS, "--field", "symbolic"), "unknown field"),
+        (("exact", *ROWS, "--window", "svp"), "did you mean 'svip'"),
+        (("exact", *ROWS, "--verifier", "traversal", "--param", "branching=x"), "whole numbers"),
+        (("exact", "--target", ".", "--draft", "1"), "neither a file nor a row"),
+        (("bounds", *ROWS, "--gamma", "12"), "lower gamma or the vocabulary"),
+        (("bounds", *ROWS, "--certificate", "no/folder/c.json"), "its folder is missing"),
+        (("window", *ROWS, "--draft-cost", "1/0"), "not a number"),
+        (("window", *ROWS, "--draft-cost", "1/0", "--field", "float"), "not a number"),
+        (("window", *ROWS, "--draft-cost", "1/9", "--picture", "no/x.png"), "not a folder"),
+        (("pareto", *ROWS, "--steps", "0"), "steps 0 is too small"),
+        (("pareto", *ROWS, "--horizon", "40"), "lower the horizon"),
+        (("pareto", *ROWS, "--horizon", "3", "--measure", "kl"), "texts take tv"),
         (("bounds", *ROWS, "--gamma", "0"), "gamma 0"),
         (("pareto", *ROWS, "--measure", "x"), "unknown measure"),
         (("pareto", *ROWS, "--picture", "x.pdf"), ".png or .svg"),

@@ -264,9 +264,9 @@ def test_faulty_rows_are_named(change: str, message: str) -> None:
     [
         ({"verifier": "tokens"}, "did you mean 'token'"),
         ({"verifier": "kseq"}, "unknown verifier with an enclosure"),
-        ({"gamma": 0}, "gamma is 0"),
-        ({"max_calls": 0}, "max_calls is 0"),
-        ({"batch": 0}, "batch is 0"),
+        ({"gamma": 0}, "gamma 0"),
+        ({"max_calls": 0}, "max_calls 0"),
+        ({"batch": 0}, "batch 0"),
     ],
 )
 def test_errors_name_the_value(options: dict[str, Any], message: str) -> None:

@@ -51,7 +51,7 @@ def test_cells() -> None:
     assert cells(1, 5).gap() == 0
     assert cells(2, 3) is cells(2, 3)
     for drafts, count in ((0, 4), (2, 0)):
-        with pytest.raises(ValueError, match="must be 1 or more"):
+        with pytest.raises(ValueError, match="too small; use 1 or more"):
             cells(drafts, count)
     with pytest.raises(ValueError, match="field='exact'"):
         cells(2, 3, SYMBOLIC)

@@ -29,6 +29,7 @@ from theory.accepted_length.optimal_transport import optimal_transport
 from theory.accepted_length.single import block, greedy_block, token
 from theory.accepted_length.trees import drafted_mass, point_mass, traversal
 from theory.fields import Number
+from theory.inputs import whole
 from theory.models import RowTree
 
 ClosedForm = Callable[..., Number]
@@ -62,8 +63,7 @@ def expected_accepted(
     """
     if name not in CLOSED_FORMS:
         raise ValueError(f"{name!r} has no closed form; enumerate it with theory.generation")
-    if gamma < 1:
-        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
+    gamma, num_drafts = whole(gamma, "gamma"), whole(num_drafts, "num_drafts")
     if min(p_tree.depth, q_tree.depth) < gamma:
         raise ValueError(f"row trees of depth {p_tree.depth} are too shallow for gamma {gamma}")
     form = CLOSED_FORMS[name]

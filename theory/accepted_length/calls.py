@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from theory.accepted_length.markov import MarkovPair, last
 from theory.fields import FLOAT, Array, Number, field_of, is_zero, minimum, positive_part
 from theory.generation import Decoder
+from theory.inputs import whole
 from theory.models import MarkovModel, Prefix, RowTree
 
 Rule = Callable[[Array, Array], tuple[Array, Array]]
@@ -120,8 +121,7 @@ def calls_by_position(alphas: Sequence[Number], gamma: int, horizon: int) -> Num
 
 def _backward(levels: list[Flows], ones: Array, gamma: int, horizon: int) -> Array:
     """Expected calls at the first level; ``ones``: one call for the one token after the last."""
-    if gamma < 1 or horizon < 1:
-        raise ValueError(f"gamma {gamma}, horizon {horizon}: use 1 or more for both")
+    gamma, horizon = whole(gamma, "gamma"), whole(horizon, "horizon")
     calls, inside = ones, [0 * ones]  # inside: by the room left in the block
     for flows in reversed(levels):
         ahead = calls[flows.successor]

@@ -33,6 +33,7 @@ from theory.accepted_length.kseq import survivor_value
 from theory.accepted_length.multi import outcomes as rejection_outcomes
 from theory.drafting import best_tokens
 from theory.fields import FLOAT, Array, Number, is_zero, minimum
+from theory.inputs import whole
 from theory.models import MarkovModel, Prefix, check_pair, prefixes
 
 STATES = 200_000
@@ -181,8 +182,7 @@ def expected_accepted(
     """
     if name not in {*LINEAR, *CLIPPED}:
         raise ValueError(f"{name!r} has no Markov form; {', '.join([*LINEAR, *CLIPPED])} have one")
-    if gamma < 1:
-        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
+    gamma = whole(gamma, "gamma")
     pair = MarkovPair.of(target, draft)
     start = pair.state(prefix)
     if name in LINEAR:

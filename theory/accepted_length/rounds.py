@@ -11,6 +11,7 @@ from collections import defaultdict
 
 from theory.fields import Number
 from theory.generation import Decoder
+from theory.inputs import whole
 from theory.models import MarkovModel, Prefix
 from theory.verifiers.common import Carry
 
@@ -21,8 +22,7 @@ def tokens_after(decoder: Decoder, gamma: int, rounds: int) -> list[Number]:
     Raises:
         ValueError: gamma or rounds below 1.
     """
-    if gamma < 1 or rounds < 1:
-        raise ValueError(f"gamma {gamma}, rounds {rounds}: use 1 or more for both")
+    gamma, rounds = whole(gamma, "gamma"), whole(rounds, "rounds")
     zero = decoder.target.field.zero
     states: dict[tuple[Prefix, Carry], Number] = {((), ()): zero + 1}
     total, totals = zero, []

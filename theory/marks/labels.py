@@ -20,6 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from theory.fields import EXACT, FLOAT, Array, Field, Number, get_field
+from theory.inputs import whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,7 @@ def cells(num_drafts: int, count: int, field: Field | str = FLOAT) -> Cells:
         ValueError: fewer than one draft or cell, or a symbolic field.
     """
     field = get_field(field)
-    if num_drafts < 1 or count < 1:
-        raise ValueError(f"{num_drafts} drafts and {count} cells; both must be 1 or more")
+    num_drafts, count = whole(num_drafts, "num_drafts"), whole(count, "cells")
     if field is EXACT:
         edges = field.array([f"{j}/{count}" for j in range(count + 1)])
     elif field is FLOAT:

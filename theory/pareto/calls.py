@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 
 from theory.fields import Array, Number
+from theory.inputs import whole
 from theory.pareto.frontier import Frontier, Point
 from theory.pareto.linear import Program, Terms, scaled, value
 from theory.pareto.rounds import Flows, Kind, drafted, run, weighted
@@ -167,8 +168,7 @@ def solve(
     Raises:
         ValueError: budgets that no rule meets, gamma below 1, or an unknown class.
     """
-    if gamma < 1:
-        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
+    gamma = whole(gamma, "gamma")
     if kind not in _CLASSES:
         raise ValueError(f"class {kind!r} is unknown; choose one of {', '.join(_CLASSES)}")
     flow = _FlowProgram(texts, gamma, kind)

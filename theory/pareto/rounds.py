@@ -32,6 +32,7 @@ from typing import Literal
 import numpy as np
 
 from theory.fields import Array, Number, minimum, positive_part
+from theory.inputs import whole
 from theory.laws import total_variation
 from theory.pareto.texts import Texts, Weights, fill
 
@@ -71,8 +72,7 @@ def run(texts: Texts, gamma: int, flows: Flows) -> Run:
     Raises:
         ValueError: gamma below 1.
     """
-    if gamma < 1:
-        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
+    gamma = whole(gamma, "gamma")
     zero = texts.field.zero
     mass: dict[tuple[int, int], Array] = {(0, 0): texts.field.array([1])}
     calls = zero
@@ -112,8 +112,7 @@ def best(
     Raises:
         ValueError: gamma below 1, or an unknown class.
     """
-    if gamma < 1:
-        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
+    gamma = whole(gamma, "gamma")
     if kind not in CHOICES:
         raise ValueError(f"class {kind!r} is unknown; choose one of {', '.join(CHOICES)}")
     lam, last = texts.field.number(price), texts.length

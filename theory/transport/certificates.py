@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.fields import EXACT, Number, to_fraction
+from theory.inputs import whole
 from theory.models import Prefix, RowTree, prefixes
 from theory.transport import checker
 from theory.transport.block import BlockProgram
@@ -70,8 +71,7 @@ def block_optimum(
             f"target tree has depth {target.depth} over {target.vocab} tokens, draft tree depth "
             f"{draft.depth} over {draft.vocab}; use equal ones"
         )
-    if num_drafts < 1:
-        raise ValueError(f"num_drafts {num_drafts} drafts nothing; use 1 or more")
+    num_drafts = whole(num_drafts, "num_drafts")
     problem = BlockProgram(exact_tree(target), exact_tree(draft), num_drafts, stateless)
     rows = _rows(problem.target), _rows(problem.draft)
     lower, upper = Fraction(-1), Fraction(target.depth + 1)

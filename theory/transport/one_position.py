@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from theory.fields import EXACT, FLOAT, SYMBOLIC, Array, Number, divide, field_of, minimum
+from theory.inputs import whole
 from theory.laws import SUM_TOLERANCE, as_row
 
 CELLS = 2048
@@ -192,8 +193,7 @@ def check_rows(p: Any, q: Any, num_drafts: int) -> tuple[Array, Array]:
     Raises:
         ValueError: see :func:`alpha_star`.
     """
-    if num_drafts < 1:
-        raise ValueError(f"num_drafts {num_drafts} drafts nothing; use 1 or more")
+    num_drafts = whole(num_drafts, "num_drafts")
     target, draft = _row(p, "target"), _row(q, "draft")
     if len(target) != len(draft):
         raise ValueError(f"target has {len(target)} tokens, draft has {len(draft)}; use one size")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from theory.fields import EXACT, Field, Number
+from theory.fields import EXACT, SYMBOLIC, Field, Number
+from theory.inputs import whole
 from theory.models import RowTree, as_model, check_pair
 from theory.transport.certificates import block_optimum
 from theory.transport.one_position import optimum
 from theory.transport.tree_bounds import cic_value, level_wise, marginal
+
+MOST_DRAFTS = 1000
+"""Most drafts a round: certificates hold K-th powers as fractions."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +62,12 @@ def bounds(
     Raises:
         ValueError: gamma or K below 1, models that do not match, or too many strings.
     """
-    if gamma < 1:
-        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
-    if num_drafts < 1:
-        raise ValueError(f"num_drafts {num_drafts} drafts nothing; use 1 or more")
+    gamma = whole(gamma, "gamma")
+    num_drafts = whole(num_drafts, "num_drafts", most=MOST_DRAFTS)
     p_model, q_model = as_model(target, field, "target"), as_model(draft, field, "draft")
     check_pair(p_model, q_model)
+    if p_model.field is SYMBOLIC:
+        raise ValueError("optima are found by comparing numbers; use field='exact' or 'float'")
     p, q = RowTree.of(p_model, gamma), RowTree.of(q_model, gamma)
     free = block_optimum(p, q, num_drafts)
     stateless = block_optimum(p, q, num_drafts, stateless=True)

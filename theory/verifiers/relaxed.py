@@ -108,7 +108,10 @@ def dial(value: Number | str, row: Array, name: str, low: Number, high: Number) 
     Raises:
         ValueError: not a number, or outside [low, high].
     """
-    number = field_of(row).number(value)
+    try:
+        number = field_of(row).number(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
     if getattr(number, "free_symbols", None):
         return number
     if not is_zero(number - low) and not is_zero(number - high) and not low < number < high:

@@ -118,6 +118,7 @@ def load_rule(name: str, **params: Any) -> Rule:
     missing = [key for key, default in known.items() if default is inspect.Parameter.empty]
     if set(params) - set(known) or set(missing) - set(params):
         raise ValueError(
-            f"window {name!r} takes {sorted(known)} and needs {missing}; got {sorted(params)}"
+            f"window {name!r} takes {sorted(known)} and needs {missing}; got {sorted(params)}: "
+            "load_rule(name, setting=...) makes a rule, Stopping(rule) its window"
         )
     return entry.factory(**params)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from theory import inputs
 from theory.fields import Array, Field, Number, field_of, minimum, positive_part
 from theory.models import MarkovModel, Model, Prefix, check_pair, rows_after
 from theory.windows.renewal import occupation, recurrent_classes
@@ -111,8 +112,8 @@ def chain(target: Model, draft: Model, horizon: int | None = None) -> Chain:
             below 1; a target whose text ends up in one of several regimes.
     """
     check_pair(target, draft)
-    if horizon is not None and horizon < 1:
-        raise ValueError(f"horizon {horizon} leaves nothing to generate; use 1 or more")
+    if horizon is not None:
+        horizon = inputs.whole(horizon, "horizon")
     following = _successor(target, draft, horizon)
     contexts: list[Prefix] = [()]
     known: dict[Prefix, int] = {(): 0}

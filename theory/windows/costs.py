@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from theory.fields import FLOAT, Field, Number
+from theory.inputs import whole
 from theory.windows.scalars import common
 
 
@@ -39,8 +40,7 @@ class Costs:
     calls: tuple[Number, ...] = (1,)
 
     def __post_init__(self) -> None:
-        if self.block < 1:
-            raise ValueError(f"block {self.block} drafts nothing; use 1 or more")
+        object.__setattr__(self, "block", whole(self.block, "block"))
         _, values = common(self.draft, self.verify, self.overhead, *self.calls)
         for name, price in zip(("draft", "verify", "overhead"), values, strict=False):
             if price < 0:
@@ -112,8 +112,7 @@ def break_even(step_cost: Number, gamma: int) -> BreakEven:
     Raises:
         ValueError: gamma below 1.
     """
-    if gamma < 1:
-        raise ValueError(f"gamma {gamma} drafts nothing; use 1 or more")
+    gamma = whole(gamma, "gamma")
     field, (cost,) = common(step_cost)
     return BreakEven(field.public(cost), field.public(cost - 1), field.public((cost - 1) / gamma))
 

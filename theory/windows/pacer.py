@@ -28,6 +28,7 @@ import math
 from fractions import Fraction
 
 from theory.fields import Number
+from theory.inputs import whole
 from theory.models import Prefix, Rows
 from theory.windows.costs import Costs
 from theory.windows.estimators import Estimator, true_acceptance
@@ -52,8 +53,7 @@ def rule(
     Raises:
         ValueError: a setting outside its range.
     """
-    if block < 1:
-        raise ValueError(f"block {block} drafts nothing; use 1 or more")
+    block = whole(block, "block")
     first, most = probability(threshold, "threshold"), probability(ceiling, "ceiling")
     factor = number(growth, "growth")
     if factor < 1:

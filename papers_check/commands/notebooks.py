@@ -111,6 +111,8 @@ def open_notebook(name: str, /, *, edit: bool = False) -> None:
         print(shlex.join(command))
         return
     _need_marimo()
+    if not edit:
+        print("The menu at the top right of the page shows the code.")
     sys.exit(subprocess.run(command, check=False).returncode)
 
 

@@ -139,7 +139,7 @@ def _(p0, q0):
         x=("round", "rounds so far"),
         y=("tokens", "lead over block verification (expected tokens)"),
         by=("rule", "verification"),
-    ).properties(title="Greedy leads after the first round and pays in the next ones")
+    ).properties(title="Who is ahead of block verification, round by round")
     return
 
 

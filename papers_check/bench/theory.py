@@ -120,7 +120,7 @@ def closed_forms() -> list[Measured]:
 def enumeration() -> list[Measured]:
     """Exact programs in rationals: all paths of one round."""
     lines = []
-    for rule, vocab, gamma, drafts in (("block", 4, 3, 1), ("kseq", 3, 2, 2)):
+    for rule, vocab, gamma, drafts in (("block", 4, 3, 1), ("kseq", 3, 3, 2)):
         models = random_table(vocab, gamma + 1, 1), random_table(vocab, gamma + 1, 2)
 
         def run(

@@ -14,6 +14,7 @@ from theory.fields import to_fraction
 from theory.generation import Decoder, autoregressive, distance, generate
 from theory.models import RowTree
 from theory.verifiers.common import Round, load_program
+from theory.windows import Stopping, load_rule
 
 F = Fraction
 TARGET, DRAFT = "1/3,2/3", "2/3,1/3"
@@ -159,6 +160,48 @@ def test_symbolic_token_verification_is_lossless() -> None:
 def test_bad_input_is_explained(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         _ = analyse(**{"target": TARGET, "draft": DRAFT, **arguments}).expected_calls
+
+
+CHAINS = (
+    MarkovModel(["1/2", "1/2"], [["1/3", "2/3"], ["3/4", "1/4"]]),
+    MarkovModel(["1/3", "2/3"], [["2/3", "1/3"], ["1/4", "3/4"]]),
+)
+
+
+@pytest.mark.parametrize("window", ["confidence", "svip", "adaedl", "specdecpp", "pacer"])
+def test_windows_by_name_are_lossless_and_differ_from_the_fixed_one(window: str) -> None:
+    for verifier in ("token", "block", "greedy_block"):
+        a = analyse(*CHAINS, verifier, gamma=3, horizon=4, window=window)
+        assert a.lossless
+        assert 0 < a.expected_accepted <= 3
+        assert a.closed_form is None  # it is that of the fixed window
+    lossy = analyse(*CHAINS, "ensemble", gamma=3, horizon=4, window=window)
+    assert lossy.declared_distance is None
+    assert not lossy.lossless
+
+
+def test_windows_with_settings_are_capped_at_gamma() -> None:
+    one = analyse(*CHAINS, "block", gamma=1, horizon=4)
+    for gamma, limit in ((1, 3), (3, 1)):
+        window = Stopping(load_rule("fixed", gamma=limit))
+        a = analyse(*CHAINS, "block", gamma=gamma, horizon=4, window=window)
+        assert a.expected_calls == one.expected_calls
+        assert a.accepted_law == one.accepted_law
+    keen = Stopping(load_rule("confidence", threshold="0"))
+    a = analyse(*CHAINS, "marked_block", 2, 2, 3, keen, cells=2)
+    assert a.expected_accepted == analyse(*CHAINS, "marked_block", 2, 2, 3, cells=2).closed_form
+
+
+def test_losslessness_of_symbols_is_decided_or_refused() -> None:
+    import sympy
+
+    p, q = sympy.symbols("p q", positive=True)
+    same = analyse([p, 1 - p], [p, 1 - p], gamma=1, horizon=1, field="symbolic")
+    assert same.closed_form.subs(p, F(1, 3)) == 1
+    assert analyse([p, 1 - p], [q, 1 - q], gamma=1, horizon=1, field="symbolic").lossless
+    other = analyse([p, 1 - p], [q, 1 - q], gamma=1, horizon=2, field="symbolic")
+    with pytest.raises(ValueError, match=r"theory\.derivations"):
+        _ = other.lossless
 
 
 def test_closed_forms_need_deep_enough_trees() -> None:

@@ -14,7 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpu_runtime.drafters.proposals import Outcome, Proposal, TreeProposal, pad_round
+from gpu_runtime.drafters.proposals import (
+    LateProposal,
+    Outcome,
+    Proposal,
+    TreeProposal,
+    pad_round,
+)
 from gpu_runtime.random_streams import Stream, tape
 from gpu_runtime.requests import Request
 from gpu_runtime.sampling import draw
@@ -57,7 +63,8 @@ class Judged:
 
     Attributes:
         outcome: what was kept.
-        blocks: the tokens that each request emits: those kept and the correction or bonus.
+        blocks: the tokens that each request emits: those kept and the correction, the bonus or
+            the drafted token in its place.
         carry: of a stateful verifier.
     """
 
@@ -89,7 +96,8 @@ def judge_plain(requests: Sequence[Request], rows: Tensor) -> Judged:
     uniform = uniforms(requests, 1, rows.device)[:, 0]
     tokens = draw(rows[:, 0], uniform).cpu().numpy()
     nothing = np.zeros(len(requests), dtype=np.int64)
-    outcome = Outcome(nothing, nothing[:, None][:, :0], nothing, branch_laws(rows, 1))
+    log_p = branch_laws(rows, 1)
+    outcome = Outcome(nothing, nothing[:, None][:, :0], nothing, log_p, nothing > 0)
     return Judged(outcome, [[int(token)] for token in tokens])
 
 
@@ -105,6 +113,10 @@ def judge_drafts(
     verifier, num_drafts = rules.verifier, proposal.drafts.shape[1]
     assert verifier is not None
     log_p = branch_laws(rows, num_drafts)
+    proposal.settle()
+    late = isinstance(proposal, LateProposal) and proposal.drafts.shape[2] > 0
+    if late:  # no bonus is drawn, so its row is never used
+        log_p = torch.cat([log_p, log_p[:, :, -1:]], dim=2)
     tape_row = uniforms(requests, verifier.slots(gamma, num_drafts), rows.device)
     full = bool((proposal.lengths == gamma).all())
     lengths = None if full else torch.from_numpy(proposal.lengths).to(rows.device)
@@ -112,28 +124,31 @@ def judge_drafts(
     verdict = verifier.verify(padded_p, log_q, drafts, tape_row, lengths, carry, **rules.params)
     decided = torch.stack([verdict.accepted, verdict.branch, verdict.token]).cpu().numpy()
     accepted, branch, token = decided.astype(np.int64)
+    whole = (accepted == proposal.lengths) & (accepted > 0) & late
     path = np.arange(proposal.drafts.shape[2]) * num_drafts + branch[:, None]
     ids = proposal.drafts.cpu().numpy()
     blocks = [
-        [*ids[row, branch[row], : accepted[row]].tolist(), int(token[row])]
+        [
+            *ids[row, branch[row], : accepted[row]].tolist(),
+            *([] if whole[row] else [int(token[row])]),
+        ]
         for row in range(len(requests))
     ]
-    return Judged(Outcome(accepted, path, branch, log_p), blocks, verdict.carry)
+    kept = np.minimum(accepted, proposal.counted)
+    return Judged(Outcome(kept, path, branch, log_p, whole), blocks, verdict.carry)
 
 
 def judge_tree(
-    rule: Verifier,
-    requests: Sequence[Request],
-    rows: Tensor,
-    proposal: TreeProposal,
-    gamma: int,
+    rule: Verifier, requests: Sequence[Request], rows: Tensor, proposal: TreeProposal
 ) -> Judged:
-    """Verify the tree of each request."""
-    verdict = rule.verify(rows, proposal, uniforms(requests, rule.slots(gamma), rows.device))
+    """Verify the tree of each request; the deepest decides how much of the tape is read."""
+    slots = rule.slots(int(proposal.depth.max(initial=0)), 1)
+    verdict = rule.verify(rows, proposal, uniforms(requests, slots, rows.device))
     accepted, path = verdict.accepted.cpu().numpy(), verdict.path.cpu().numpy()
     ids, tokens = proposal.ids.cpu().numpy(), verdict.token.cpu().numpy()
     blocks = [
         [*ids[row, path[row, : accepted[row]]].tolist(), int(tokens[row])]
         for row in range(len(requests))
     ]
-    return Judged(Outcome(accepted, path, np.zeros_like(accepted), rows), blocks)
+    branch = np.zeros_like(accepted)
+    return Judged(Outcome(accepted, path, branch, rows, branch > 0), blocks)

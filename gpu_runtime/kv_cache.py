@@ -149,6 +149,11 @@ class RowCache(Cache):
         self._depth, self._ancestors = self._depth[:1, :0], self._ancestors[:1, :0, :0]
         self._new = 0
 
+    def cut_back(self, lengths: Ints) -> None:
+        """Go back to ``lengths`` [B] committed entries where there are more."""
+        self.discard()
+        self.lengths = np.minimum(self.lengths, lengths)
+
     def restore(self, lengths: Ints) -> None:
         """Go back to earlier ``lengths``, after a failure: stale entries are cleared as well,
         since a NaN among them would survive a mask (0 * NaN)."""

@@ -100,7 +100,7 @@ class Session:
             verified - drafted,
         )
         for request, block, length in zip(
-            self.active, judged.blocks, proposal.lengths.tolist(), strict=True
+            self.active, judged.blocks, proposal.counted.tolist(), strict=True
         ):
             self._emit(request, block, length)
         self.setting.window.observe(self.active)
@@ -154,11 +154,12 @@ class Session:
                 )
 
     def _judge(self, proposal: Proposal | TreeProposal, rows: Tensor) -> Judged:
-        rule, gamma = self.rules.verifier, self.setting.window.maximum
+        rule = self.rules.verifier
         if rule is None:
             return judge_plain(self.active, rows)
         if isinstance(proposal, TreeProposal):
-            return judge_tree(rule, self.active, rows, proposal, gamma)
+            return judge_tree(rule, self.active, rows, proposal)
+        gamma = self.setting.window.maximum
         return judge_drafts(self.rules, self.active, rows, proposal, gamma, self.carry)
 
     def _rewind(self, path: Ints, accepted: Ints) -> None:

@@ -5,7 +5,7 @@ round goes on below it, and the first token outside the tree is the correction (
 leaf). Nothing is ever refused, so the text has the target's law whatever the tree, as long as the
 tree was fixed before the draws. A node v is kept with probability P(v).
 
-Slots: ``i`` for the token at position i + 1; gamma + 1 in all.
+Slots: ``i`` for the token at position i + 1; one more than the tree is deep.
 
 Exact face: ``theory.verifiers.point_mass``. Source: reference code of EAGLE (2401.15077).
 """
@@ -39,9 +39,9 @@ class PointMassTree:
     stateful: bool = False
     multi_draft: bool = False
 
-    def slots(self, gamma: int, num_drafts: int = 1) -> int:
-        """Uniforms of one round."""
-        return gamma + 1
+    def slots(self, depth: int, num_drafts: int = 1) -> int:
+        """Uniforms of a round with trees of at most this depth."""
+        return depth + 1
 
     def verify(self, log_p: Tensor, proposal: TreeProposal, uniforms: Tensor) -> TreeVerdict:
         """Walk down the tree along draws from ``log_p`` [B, 1 + n, V]."""

@@ -93,6 +93,13 @@ class Drafter:
     def check(self, target: Any, length: int) -> None:
         """Raise ValueError where this drafter cannot draft for ``target`` up to ``length``."""
 
+    def fits(self, window: Window, num_drafts: int) -> None:
+        """Raise ValueError where this drafter cannot follow a window or draw several drafts."""
+
+    def overhang(self, gamma: int) -> int:
+        """Tokens that it may draft beyond what is still wanted."""
+        return 0
+
     def nodes(self, gamma: int, num_drafts: int) -> int:
         """Most nodes of a round's proposal, whatever the window."""
         return gamma * num_drafts

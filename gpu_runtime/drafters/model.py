@@ -92,11 +92,25 @@ class ModelDraftSession:
 
     def propose(self, requests: Sequence[Request], limits: Ints) -> Proposal:
         """K drafts per request, [B, K, g]; stops early where the window says so."""
+        proposal = self.draw(requests, limits, [len(request.sequence) for request in requests])
+        self.check_laws(proposal)
+        return proposal
+
+    def check_laws(self, proposal: Proposal) -> None:
+        """Check the rows of a proposal.
+
+        Raises:
+            ValueError: one is no law.
+        """
+        require_laws(proposal.log_q, f"{self.model.name} (draft), row [request, draft, position]")
+
+    def draw(self, requests: Sequence[Request], limits: Ints, positions: Sequence[int]) -> Proposal:
+        """The drafts, with the noise of the given positions; their rows are not checked."""
         setting, longest = self.setting, int(limits.max(initial=0))
         lengths = np.zeros(len(requests), dtype=np.int64)
         if longest == 0:
             return nothing(setting, len(requests), lengths)
-        noise = self._noise(requests, longest)
+        noise = self._noise(requests, positions, longest)
         shape = (len(requests), setting.num_drafts, 0)
         drafts = torch.zeros(shape, dtype=torch.long, device=setting.device)
         seen = _Seen()
@@ -118,7 +132,6 @@ class ModelDraftSession:
         if drafts.shape[-1] == 0:
             return nothing(setting, len(requests), lengths)
         log_q = torch.stack(seen.rows[: drafts.shape[-1]], dim=2)
-        require_laws(log_q, f"{self.model.name} (draft), row [request, draft, position]")
         real = torch.arange(drafts.shape[-1]) < torch.from_numpy(lengths)[:, None, None]
         return Proposal(drafts.masked_fill(~real.to(drafts.device), -1), log_q, lengths)
 
@@ -139,12 +152,12 @@ class ModelDraftSession:
     def close(self) -> None:
         """Nothing outlives the session."""
 
-    def _noise(self, requests: Sequence[Request], longest: int) -> Tensor:
+    def _noise(self, requests: Sequence[Request], positions: Sequence[int], longest: int) -> Tensor:
         drafts = self.setting.num_drafts
         uniforms = tape(
             [request.key for request in requests],
             Stream.DRAFT,
-            [len(request.sequence) for request in requests],
+            positions,
             longest * drafts,
         )
         noise = torch.from_numpy(uniforms.reshape(len(requests), longest, drafts))

@@ -7,6 +7,7 @@ depth, and the tokens between the root and its own row. ``Outcome`` says which p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,14 @@ class Proposal:
     drafts: Tensor
     log_q: Tensor
     lengths: Ints
+
+    @property
+    def counted(self) -> Ints:
+        """Drafted tokens beside the one that every round emits, [B]."""
+        return self.lengths
+
+    def settle(self) -> None:
+        """Wait until all of it may be read."""
 
     @property
     def tokens(self) -> Tensor:
@@ -60,6 +69,42 @@ class Proposal:
 
 
 @dataclass(frozen=True)
+class LateProposal(Proposal):
+    """One draft of each request whose last token takes the bonus's place.
+
+    The target reads the tokens before it only; where they and it are all kept, nothing more is
+    emitted. ``known`` [B, g - 1] are the tokens that the target reads, which exist before
+    ``drafts`` and ``log_q`` do: ``wait`` returns when these may be read.
+    """
+
+    known: Tensor
+    wait: Callable[[], None]
+
+    @property
+    def counted(self) -> Ints:
+        return np.maximum(self.lengths - 1, 0)
+
+    @property
+    def tokens(self) -> Tensor:
+        return self.known
+
+    @property
+    def parents(self) -> list[int]:
+        return list(range(self.known.shape[1]))
+
+    @property
+    def depth(self) -> Ints:
+        return np.arange(1, self.known.shape[1] + 1)[None]
+
+    @property
+    def before(self) -> Tensor:
+        return drafted_before(self.known[:, None])
+
+    def settle(self) -> None:
+        self.wait()
+
+
+@dataclass(frozen=True)
 class TreeProposal:
     """A tree of drafts for each request, parents before children.
 
@@ -72,7 +117,7 @@ class TreeProposal:
     above: Ints
 
     @property
-    def lengths(self) -> Ints:
+    def counted(self) -> Ints:
         """Drafted tokens, [B]."""
         return np.asarray(self.real.sum(axis=1), dtype=np.int64)
 
@@ -115,12 +160,14 @@ class Outcome:
         path: [B, m] numbers of the nodes that were kept, ``accepted`` of each row.
         branch: [B] the draft that was kept; 0 for trees.
         log_p: the target's laws, [B, K, g + 1, V] or [B, 1 + n, V] for trees.
+        whole: [B] whether all was kept and a drafted token takes the bonus's place.
     """
 
     accepted: Ints
     path: Ints
     branch: Ints
     log_p: Tensor
+    whole: Bools
 
 
 def draft_tree(num_drafts: int, g: int) -> list[int]:

@@ -69,7 +69,8 @@ def keep(state: Any, drafted: int, accepted: int, emitted: int) -> Any:
 
 
 def runs(step: Step, start: Hashable = None, learn: Learn = keep) -> dict[Run, float]:
-    """The joint law of ``HORIZON`` tokens and the rounds that wrote them."""
+    """The joint law of ``HORIZON`` tokens and the rounds that wrote them. The state of a request
+    moves by ``learn``, or is the carry of the round."""
     states: list[dict[tuple[Prefix, Any, Any], float]] = [
         defaultdict(float) for _ in range(HORIZON + 1)
     ]
@@ -84,7 +85,7 @@ def runs(step: Step, start: Hashable = None, learn: Learn = keep) -> dict[Run, f
             for (outcome, drafted), chance in enumerate_law(program, FLOAT).items():
                 tokens = (prefix + outcome.tokens)[:HORIZON]
                 emitted = len(tokens) - length
-                after = learn(state, drafted, outcome.accepted, emitted)
+                after = outcome.carry or learn(state, drafted, outcome.accepted, emitted)
                 record = (*rounds, (drafted, outcome.accepted))
                 states[len(tokens)][tokens, after, record] += weight * chance
     law: dict[Run, float] = defaultdict(float)

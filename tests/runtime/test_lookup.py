@@ -19,6 +19,7 @@ from gpu_runtime.drafters.suffix_cache import SuffixCache
 from gpu_runtime.drafters.suffix_draft import Limits, SuffixDraft, sibling_order, speculate
 from gpu_runtime.drafters.suffix_index import SuffixIndex
 from gpu_runtime.engine import decode
+from gpu_runtime.generation import DecodingError
 from gpu_runtime.session import Round
 from tests.runtime.exact import VOCAB, compare, point_mass_step, runs
 from tests.runtime.tools import Forced, pair
@@ -263,7 +264,7 @@ def test_nothing_is_left_of_finished_requests() -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(DecodingError):
         decode(target, Watched(cache), [[0, 1, 0]] * 5, verifier=Forced(fail), max_new_tokens=6)
     assert cache.active == 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpu_runtime.drafters import Setting
+from gpu_runtime.drafters import Drafter, Setting
 from gpu_runtime.drafters.model import ModelDrafter
 from gpu_runtime.judging import Rules
 from gpu_runtime.models import LanguageModel
@@ -71,6 +71,7 @@ def session(
     num_drafts: int = 1,
     new: int = 60,
     window: Window | None = None,
+    drafter: Drafter | None = None,
 ) -> Session:
     """A session on the tiny pair, ready for its first round."""
     target, draft = pair()
@@ -82,7 +83,7 @@ def session(
         target.width,
         target.law_dtype,
         target.device,
-        max(map(len, prompts)) + new + num_drafts * gamma + 1,
+        max(map(len, prompts)) + new + (num_drafts + 2) * gamma + 1,
     )
-    drafting = ModelDrafter(draft).open(requests, setting)
+    drafting = (drafter or ModelDrafter(draft)).open(requests, setting)
     return Session(target, drafting, requests, setting, Rules(verifier, max_new_tokens=new))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from papers_check.audit.targets import Rows, Target
+from papers_check.audit.targets import Target
 from sim.losslessness import checkpoint
 from sim.losslessness.eprocess import Audit
 from sim.losslessness.greedy import GreedyAudit
@@ -22,7 +22,7 @@ from sim.losslessness.sample_files import (
     read_samples,
     start_file,
 )
-from sim.losslessness.samples import Sample, after_end, chunk
+from sim.losslessness.samples import Sample, after_end, observe
 
 Say = Callable[[int, str], None]
 """``say(samples done, what was found so far)``."""
@@ -77,9 +77,9 @@ def judge(
         if not any(sample.output for sample in fresh):
             continue
         note = after_end(fresh, plan.eos, first)
-        rows = _rows(plan.target, fresh)
-        drafts = None if plan.draft is None else _rows(plan.draft, fresh)
-        audit.update(chunk(fresh, rows, drafts, first))
+        filled = [sample for sample in fresh if sample.output]
+        drafts = None if plan.draft is None else plan.draft.log_rows(filled)
+        audit.add(*observe(fresh, plan.target.log_rows(filled), drafts, first))
         if plan.state is not None:
             checkpoint.save(plan.state, audit, done, mark)
         say(done, f"log10 E {audit.log_e / np.log(10):+.2f}")
@@ -88,13 +88,6 @@ def judge(
     if not audit.tokens and not audit.found:
         raise ValueError("there are no tokens to judge; give samples with outputs")
     return result(audit, note or "")
-
-
-def _rows(target: Target, samples: Sequence[Sample]) -> list[Rows]:
-    """Log rows along each output, none along an empty one."""
-    found = list(target.log_rows([sample for sample in samples if sample.output]))
-    none, rest = found[0][:0], iter(found)
-    return [next(rest) if sample.output else none for sample in samples]
 
 
 def judge_greedy(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from sim.losslessness.eprocess import Audit
 from sim.losslessness.report import AuditResult, result
-from sim.losslessness.samples import Sample, after_end, chunk
+from sim.losslessness.samples import Sample, after_end, observe
 from sim.losslessness.scoring import Scorer, scorer
 from sim.rows import OnePrefix, RowSource
 
@@ -63,9 +63,9 @@ def audit_sampler(
         if not outputs:
             raise ValueError(f"the sampler gave no tokens for {count} outputs asked for")
         note = after_end(outputs, eos, first)
-        rows = [p(s.prompt, s.output) for s in outputs]
-        drafts = None if q is None else [q(s.prompt, s.output) for s in outputs]
-        audit.update(chunk(outputs, rows, drafts, first))
+        rows = (p(s.prompt, s.output) for s in outputs)
+        drafts = None if q is None else (q(s.prompt, s.output) for s in outputs)
+        audit.add(*observe(outputs, rows, drafts, first))
         first += count
     return result(audit, note or "")
 

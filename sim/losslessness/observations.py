@@ -15,6 +15,7 @@ Derived here. Rows are float32 or float64; sums are float64.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ UNKNOWN = -1
 """A round place that the samples do not tell."""
 BLOCK = 2**18
 """Row entries handled at once."""
+SMALL = 4096
+"""Vocabularies whose rows are selected from together."""
 
 
 class Tokens(NamedTuple):
@@ -118,6 +121,19 @@ def summarise(chunk: Tokens) -> Summary:
     return Summary(p, above, tie, rank, ties, heads, powers, likelihood, wins, vocab, rounding)
 
 
+def merge(summaries: Sequence[Summary]) -> Summary:
+    """The summaries of consecutive chunks as one."""
+    if len(summaries) == 1:
+        return summaries[0]
+    first = summaries[0]
+    joined: dict[str, Any] = {}
+    for name in Summary._fields[:-2]:
+        column = [getattr(summary, name) for summary in summaries]
+        joined[name] = None if column[0] is None else np.concatenate(column)
+    rounding = max(summary.rounding for summary in summaries)
+    return Summary(**joined, vocab=first.vocab, rounding=rounding)
+
+
 def inside(summary: Summary) -> Floats:
     """Whether each token is one of the k likeliest, [n, EDGES]; a share where a tie straddles k."""
     left = np.array(EDGES) - summary.rank[:, None]
@@ -133,8 +149,7 @@ def covered(summary: Summary, masses: tuple[float, ...]) -> Floats:
 def _block(log_p: NDArray[np.floating], tokens: Ints) -> tuple[NDArray[Any], ...]:
     count, vocab = log_p.shape
     size = min(HEAD, vocab)
-    largest = np.partition(log_p, vocab - size, axis=1)[:, vocab - size :]
-    top = np.exp(np.sort(largest, axis=1)[:, ::-1].astype(np.float64))
+    top = np.exp(_largest(log_p, size).astype(np.float64))
     log_x = log_p[np.arange(count), tokens]
     p = np.exp(log_x.astype(np.float64))
     larger, equal = top > p[:, None], top == p[:, None]
@@ -149,6 +164,24 @@ def _block(log_p: NDArray[np.floating], tokens: Ints) -> tuple[NDArray[Any], ...
     heads = np.minimum(np.cumsum(top, axis=1)[:, np.minimum(EDGES, size) - 1], 1.0)
     powers = _powers(top, p, vocab > size)
     return p, above, p * ties, rank, ties, heads, powers, top.sum(axis=1)
+
+
+def _largest(log_p: NDArray[np.floating], size: int) -> NDArray[np.floating]:
+    """The ``size`` largest entries of every row, descending, [b, size].
+
+    Filtered rows are mostly -inf, on which a selection is slow; these are left out first.
+    """
+    count, vocab = log_p.shape
+    if vocab <= SMALL:
+        largest = np.partition(log_p, vocab - size, axis=1)[:, vocab - size :]
+    else:
+        largest = np.full((count, size), -np.inf, dtype=log_p.dtype)
+        for i, row in enumerate(log_p):
+            alive = row > -np.inf
+            values = row if (number := np.count_nonzero(alive)) > vocab // 2 else row[alive]
+            kept = min(size, max(number, 1), values.size)
+            largest[i, size - kept :] = np.partition(values, values.size - kept)[-kept:]
+    return np.sort(largest, axis=1)[:, ::-1]
 
 
 def _powers(top: Floats, p: Floats, more: bool) -> Floats:

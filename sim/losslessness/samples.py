@@ -7,13 +7,26 @@ the output.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.losslessness.observations import UNKNOWN, Ints, Tokens, fingerprints, prompt_key
+from sim.losslessness.observations import (
+    UNKNOWN,
+    Ints,
+    Summary,
+    Tokens,
+    fingerprints,
+    merge,
+    prompt_key,
+    summarise,
+)
+
+GROUP = 2**20
+"""Row entries that are summarised together."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +89,19 @@ def chunk(
     samples: Sequence[Sample],
     log_rows: Sequence[NDArray[np.floating]],
     log_draft: Sequence[NDArray[np.floating]] | None = None,
-    first: int = 0,
+    numbers: Sequence[int] | None = None,
 ) -> Tokens:
     """The tokens of some samples, with the target's log rows [len(output), V] along each.
 
     Args:
         log_draft: the draft's rows along the same outputs.
-        first: number of the first sample.
+        numbers: of the samples; 0, 1, ... by default.
 
     Raises:
         ValueError: rows that do not match the outputs.
     """
-    for number, (sample, rows) in enumerate(zip(samples, log_rows, strict=True), start=first):
+    numbers = range(len(samples)) if numbers is None else numbers
+    for number, sample, rows in zip(numbers, samples, log_rows, strict=True):
         if len(rows) != len(sample.output):
             raise ValueError(
                 f"sample {number} has {len(sample.output)} output tokens and {len(rows)} rows; "
@@ -96,15 +110,59 @@ def chunk(
     lengths = [len(sample.output) for sample in samples]
     places = [sample.places() for sample in samples]
     return Tokens(
-        np.concatenate(log_rows),
+        _joined(log_rows),
         np.concatenate([np.array(s.output, dtype=np.int64) for s in samples]),
         np.concatenate([_keys(s) for s in samples]),
         np.concatenate([np.arange(n) for n in lengths]),
-        np.repeat(np.arange(first, first + len(samples)), lengths),
+        np.repeat(np.array(numbers, dtype=np.int64), lengths),
         np.concatenate([place for place, _ in places]),
         np.concatenate([before for _, before in places]),
-        None if log_draft is None else np.concatenate(log_draft),
+        None if log_draft is None else _joined(log_draft),
     )
+
+
+def observe(
+    samples: Sequence[Sample],
+    log_rows: Iterable[NDArray[np.floating]],
+    log_draft: Iterable[NDArray[np.floating]] | None = None,
+    first: int = 0,
+) -> tuple[Summary, Tokens]:
+    """As ``chunk``, summarised; rows are read as they come and not kept.
+
+    The rows of samples without output are left out.
+
+    Raises:
+        ValueError: rows that do not match the outputs, or as ``summarise``.
+    """
+    numbered = [(first + i, sample) for i, sample in enumerate(samples) if sample.output]
+    drafts: Iterable[NDArray[np.floating] | None] = repeat(None) if log_draft is None else log_draft
+    waiting: list[tuple[int, Sample, NDArray[np.floating], NDArray[np.floating] | None]] = []
+    parts: list[tuple[Summary, Tokens]] = []
+    for (number, sample), rows, draft in zip(numbered, log_rows, drafts, strict=False):
+        waiting.append((number, sample, rows, draft))
+        if sum(entry[2].size for entry in waiting) >= GROUP:
+            parts.append(_summarised(waiting))
+            waiting = []
+    if waiting:
+        parts.append(_summarised(waiting))
+    tokens = [part for _, part in parts]
+    columns = zip(*(part[1:7] for part in tokens), strict=True)
+    joined = Tokens(tokens[0].log_rows, *map(np.concatenate, columns))
+    return merge([summary for summary, _ in parts]), joined
+
+
+def _summarised(
+    group: Sequence[tuple[int, Sample, NDArray[np.floating], NDArray[np.floating] | None]],
+) -> tuple[Summary, Tokens]:
+    numbers = [number for number, _, _, _ in group]
+    drafts = [draft for _, _, _, draft in group if draft is not None]
+    samples, rows = [sample for _, sample, _, _ in group], [rows for _, _, rows, _ in group]
+    made = chunk(samples, rows, drafts or None, numbers)
+    return summarise(made), made._replace(log_rows=made.log_rows[:0], log_draft=None)
+
+
+def _joined(rows: Sequence[NDArray[np.floating]]) -> NDArray[np.floating]:
+    return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
 def _keys(sample: Sample) -> NDArray[np.uint64]:

@@ -117,7 +117,7 @@ def test_contexts_tell_prompts_and_prefixes_apart() -> None:
     assert keys[0, 1] == keys[2, 1] != keys[1, 1]
     assert len(set(keys.ravel().tolist())) == 4
     with pytest.raises(ValueError, match="sample 4 has 1 output tokens and 2 rows"):
-        chunk([Sample((), (0,))], [rows], first=4)
+        chunk([Sample((), (0,))], [rows], numbers=[4])
 
 
 def text_sampler(weights: list[float]) -> Callable[[int, int], list[list[int]]]:
@@ -181,7 +181,8 @@ def test_states_are_taken_up_where_they_were_left(tmp_path: Path) -> None:
     assert done == 200
     rest = outputs[done:]
     for audit in (whole, taken):
-        audit.update(chunk(rest, [score((), s.output) for s in rest], first=done))
+        rows = [score((), s.output) for s in rest]
+        audit.update(chunk(rest, rows, numbers=range(done, 400)))
     assert result(taken) == result(whole)
     with pytest.raises(ValueError, match=r"state of another audit \(run differ\)"):
         checkpoint.load(path, {"run": 2})

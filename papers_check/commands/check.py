@@ -17,6 +17,7 @@ from papers_check.claims import CLAIMS, Claim, Finding, certificates
 from papers_check.crosscheck import Pair, Row, checked_verifiers, cross_check, rules_of
 from papers_check.greedy import GreedyRow, greedy_rows
 from papers_check.numbers import dumps
+from papers_check.options import Count
 from papers_check.pairs import smollm2_pair, table_pairs, tiny_pair
 from papers_check.report import CheckReport, as_json, markdown
 from papers_check.terminal import print_report
@@ -35,7 +36,7 @@ SMOLLM2_TOKENS = {True: 12, False: 64}
 def check(
     *,
     quick: bool = False,
-    seed: int = 0,
+    seed: Count = 0,
     output: Path = Path("report"),
     json: bool = False,
 ) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from papers_check.numbers import Json, dumps
+from papers_check.options import Count
+from theory.catalogue import lookup
 
 if TYPE_CHECKING:
     from gpu_runtime.engine import Generation
+    from gpu_runtime.windows import Window
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 
@@ -23,14 +26,15 @@ def decode(
     target: str = "smollm2",
     draft: str = "smollm2-draft",
     verifier: str = "block",
-    gamma: int = 4,
-    drafts: int = 1,
-    max_new_tokens: int = 64,
+    gamma: Count = 4,
+    drafts: Count = 1,
+    window: str = "fixed",
+    max_new_tokens: Count = 64,
     temperature: float = 1.0,
-    top_k: int = 0,
+    top_k: Count = 0,
     top_p: float = 1.0,
     min_p: float = 0.0,
-    seed: int = 0,
+    seed: Count = 0,
     dtype: str = "float32",
     device: str = "cpu",
     trace: Path | None = None,
@@ -49,9 +53,11 @@ def decode(
     verifier:
         Name in `specproof list`, or autoregressive for plain decoding.
     gamma:
-        Draft length of a round.
+        Draft length of a round; of an adaptive window, the most it drafts.
     drafts:
         Drafts a round (K), for verifiers that take several.
+    window:
+        fixed, heuristic, confidence, svip, adaedl or optimal, with its default settings.
     max_new_tokens:
         Largest number of tokens written.
     temperature:
@@ -77,13 +83,18 @@ def decode(
 
     from gpu_runtime import engine, zoo
     from gpu_runtime.sampling import Processor
+    from sim.traces import write_trace
 
     if dtype not in DTYPES:
         raise ValueError(f"unknown dtype {dtype!r}; choose one of {', '.join(DTYPES)}")
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("device 'cuda' was asked for, but no GPU is visible; use --device cpu")
+    if trace is not None and not trace.resolve().parent.is_dir():
+        raise ValueError(f"cannot write {trace}: its folder is missing; make it first")
+    stopping = _window(window, gamma)
     loading = {"dtype": getattr(torch, dtype), "device": device}
     model = zoo.load(target, **loading)
+    rows: list[dict[str, Any]] = []
     generations = engine.decode(
         model,
         None if verifier == "autoregressive" else zoo.load(draft, **loading),
@@ -91,11 +102,15 @@ def decode(
         verifier=verifier,
         gamma=gamma,
         num_drafts=drafts,
+        window=stopping,
         processor=Processor(temperature, top_k, top_p, min_p),
         max_new_tokens=max_new_tokens,
         eos=model.eos,
         seeds=seed,
+        trace=rows if trace is not None else None,
     )
+    if trace is not None:
+        write_trace(trace, rows)
     if json:
         documents = [_document(generation) for generation in generations]
         print(dumps(documents[0] if len(documents) == 1 else documents))
@@ -105,6 +120,32 @@ def decode(
         console.print(text, style="dim", end="", markup=False, highlight=False)
         console.print(generation.text, markup=False, highlight=False)
     console.print(_summary(generations))
+
+
+def _window(name: str, gamma: int) -> Window:
+    """The window of a name that drafts at most ``gamma`` tokens.
+
+    Raises:
+        ValueError: unknown name, or a negative gamma.
+    """
+    from gpu_runtime.windows.adaedl import AdaEDLWindow
+    from gpu_runtime.windows.confidence import ConfidenceWindow
+    from gpu_runtime.windows.fixed import FixedWindow
+    from gpu_runtime.windows.heuristic import HeuristicWindow
+    from gpu_runtime.windows.optimal import OptimalWindow
+    from gpu_runtime.windows.svip import SVIPWindow
+
+    known = (
+        FixedWindow,
+        HeuristicWindow,
+        ConfidenceWindow,
+        SVIPWindow,
+        AdaEDLWindow,
+        OptimalWindow,
+    )
+    by_name = {kind.name: kind for kind in known}
+    lookup(name, tuple(by_name), "window")
+    return by_name[name](gamma)
 
 
 def _document(generation: Generation) -> Json:

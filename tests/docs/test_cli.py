@@ -13,6 +13,7 @@ import pytest
 from papers_check.cli import main
 from sim.losslessness.sample_files import Header, write_samples
 from sim.losslessness.samples import Sample
+from sim.traces import read_trace
 
 ROWS = ["--target", "1/3,2/3", "--draft", "2/3,1/3"]
 
@@ -124,6 +125,22 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "window", ["fixed", "heuristic", "confidence", "svip", "adaedl", "optimal"]
+)
+def test_decode_with_a_window_and_a_trace(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, window: str
+) -> None:
+    tiny = ("--target", "tiny", "--draft", "tiny-draft", "--max-new-tokens", "12", "--json")
+    file = tmp_path / "trace.parquet"
+    options = ("--window", window, "--gamma", "3", "--trace", str(file))
+    told = run(capsys, "decode", *tiny, *options, "0 1")
+    rows = read_trace(file).to_pylist()
+    assert [row["accepted"] for row in rows] == told["accepted"]
+    assert sum(row["emitted"] for row in rows) == 12
+    assert max(row["drafted"] for row in rows) <= 3
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("exact", "--target", "1/3,1/3", "--draft", "1/2,1/2"), "sum to 2/3"),
@@ -156,6 +173,9 @@ def test_decode(capsys: pytest.CaptureFixture[str]) -> None:
         (("decode", "--dtype", "int3", "--target", "tiny", "0"), "unknown dtype"),
         (("decode", "--target", "tiny", "--draft", "tiny-draft", "9 9"), "no token of a tiny"),
         (("decode", "--target", "tiny", "--draft", "tiny-draft", "--gamma", "-1", "0"), "gamma"),
+        (("decode", "--target", "tiny", "--window", "svp", "0"), "did you mean 'svip'"),
+        (("decode", "--target", "tiny", "--gamma", "2.5", "0"), "not a whole number"),
+        (("decode", "--target", "tiny", "--trace", "no/x.parquet", "0"), "its folder is missing"),
         (("check", "--output", "no/such/folder/report"), "not a folder"),
     ],
 )

@@ -103,7 +103,7 @@ def test_it_has_all_its_parts(path: Path) -> None:
     for part in ("**Theorem", "**Proof", "## Sources", "page.check(", "page.sheet("):
         assert part in text, part
     assert text.count("page.Exercise(") >= 3
-    assert re.search(r"page\.(curves|bars|dots|ranking)\(", text)
+    assert re.search(r"charts\.(curves|bars|dots|ranking)\(", text)
     tree = ast.parse(text)
     assert sum(isinstance(node, ast.Assert) for node in ast.walk(tree)) >= 4
     imported = {

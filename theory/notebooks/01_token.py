@@ -11,6 +11,7 @@ with app.setup(hide_code=True):
     from theory import MarkovModel, RowTree, TableModel, analyse
     from theory.accepted_length import expected_accepted, iid_prediction
     from theory.fields import minimum, positive_part
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.windows.peeking import clairvoyant
 
@@ -98,7 +99,7 @@ def _(p, q):
         for part, mass in parts.items()
         for x in range(2)
     ]
-    page.bars(
+    charts.bars(
         shares,
         x=("token", "first emitted token"),
         y=("mass", "probability"),
@@ -142,7 +143,7 @@ def _(stay):
         predicted = iid_prediction(*trees, g).accepted
         lengths.append({"gamma": g, "which": "exact", "tau": page.number(truth)})
         lengths.append({"gamma": g, "which": "i.i.d. formula", "tau": page.number(predicted)})
-    page.curves(
+    charts.curves(
         lengths,
         x=("gamma", "draft length γ (tokens)"),
         y=("tau", "E[τ] (drafted tokens kept per call)"),

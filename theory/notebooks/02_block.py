@@ -13,6 +13,7 @@ with app.setup(hide_code=True):
     from theory.fields import to_fraction
     from theory.generation import autoregressive, distance
     from theory.laws import residual
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.transport import check_certificate
     from theory.verifiers.block import clipped_ratios, pass_probability
@@ -100,7 +101,7 @@ def _(p0, q0):
     assert walked.distance == 0
     assert walked.expected_accepted == walked.closed_form
     assert walked.accepted_law.get(2, 0) == both_kept
-    page.bars(
+    charts.bars(
         rows,
         x=("string", "drafted string (both tokens kept)"),
         y=("mass", "probability"),
@@ -134,7 +135,7 @@ def _(p_tree, q_tree):
         )
         for g in range(1, p_tree.depth + 1)
     ]
-    page.curves(
+    charts.curves(
         lengths,
         x=("gamma", "draft length γ (tokens)"),
         y=("tau", "E[τ] (drafted tokens kept per call)"),

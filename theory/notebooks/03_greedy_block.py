@@ -14,6 +14,7 @@ with app.setup(hide_code=True):
     from theory.drafting import fixed
     from theory.fields import to_fraction
     from theory.generation import Decoder, autoregressive, distance
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.verifiers import greedy_block
     from theory.verifiers.common import load_program
@@ -89,7 +90,7 @@ def _(p0, q0):
             rows.append({"place": place, "row": "target p", "mass": page.number(p[y])})
             rows.append({"place": place, "row": "modified p′", "mass": page.number(changed[y])})
             rows.append({"place": place, "row": "draft q", "mass": page.number(q[y])})
-    page.bars(
+    charts.bars(
         rows,
         x=("place", "second token of the block, after its first"),
         y=("mass", "probability"),
@@ -134,7 +135,7 @@ def _(p0, q0):
         for rule, sums in emitted.items()
         for n in range(rounds)
     ]
-    page.curves(
+    charts.curves(
         lead,
         x=("round", "rounds so far"),
         y=("tokens", "lead over block verification (expected tokens)"),

@@ -12,6 +12,7 @@ with app.setup(hide_code=True):
     from theory import MarkovModel, RowTree, analyse
     from theory.accepted_length import expected_accepted
     from theory.fields import EXACT, to_fraction
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.transport import alpha_star, alpha_star_lp, alpha_star_subsets
     from theory.transport.one_position import hit_probability
@@ -116,8 +117,8 @@ def _(best, reach, rules):
         {"f0": page.number(x), "f1": page.number(y), "order": n, "what": "what a rule may accept"}
         for n, (x, y) in enumerate(corners)
     ]
-    region = page.region(outline, x="f0", y="f1")
-    points = page.dots(
+    region = charts.region(outline, x="f0", y="f1")
+    points = charts.dots(
         [{"f0": x, "f1": y, "rule": name} for name, (x, y) in rules.items()],
         x=("f0", "f(0): accepted mass of token 0 (probability)"),
         y=("f1", "f(1): accepted mass of token 1 (probability)"),
@@ -167,7 +168,7 @@ def _(p, q):
             "promise for K-SEQ": promised,
         }
         rows += [{"K": k, "rule": name, "alpha": page.number(v)} for name, v in values.items()]
-    page.curves(
+    charts.curves(
         rows,
         x=("K", "drafts K"),
         y=("alpha", "acceptance probability of one position"),

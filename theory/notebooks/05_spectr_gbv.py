@@ -12,6 +12,7 @@ with app.setup(hide_code=True):
     from theory.accepted_length import expected_accepted
     from theory.fields import minimum, to_fraction
     from theory.marks import cells
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.transport import alpha_star, clipped_law
 
@@ -81,7 +82,7 @@ def _(p0, q0):
         ("true optimum α*", "lossless rule", found.alpha_star),
     ]
     rows = [{"rule": name, "kind": kind, "alpha": page.number(a)} for name, kind, a in shown]
-    page.ranking(
+    charts.ranking(
         rows,
         x=("alpha", "acceptance probability of one position"),
         y="rule",
@@ -198,12 +199,12 @@ def _(labels, p0, q0):
             curve.append({"B": count, "which": name, "alpha": page.number(value)})
     chosen = analyse(rows_p, rows_q, "marked_block", gamma=1, num_drafts=2, cells=labels.value)
     assert chosen.lossless  # with any number of labels
-    page.curves(
+    charts.curves(
         curve,
         x=("B", "labels B"),
         y=("alpha", "acceptance probability of one position"),
         by=("which", "acceptance"),
-    ).properties(title="A few labels are enough (K = 2)") + page.level(optimum, "α*")
+    ).properties(title="A few labels are enough (K = 2)") + charts.level(optimum, "α*")
     return chosen, high, low, winner
 
 

@@ -13,6 +13,7 @@ with app.setup(hide_code=True):
     from theory.fields import to_fraction
     from theory.generation import Decoder, autoregressive, distance, generate
     from theory.laws import overlap
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.verifiers.common import load_program
     from theory.windows import Costs, Stopping, iid, ladder, ratio
@@ -139,15 +140,15 @@ def _(alpha, cost):
         for g in range(longest + 1)
     ]
     (
-        page.curves(
+        charts.curves(
             speeds,
             x=("gamma", "window γ (tokens)"),
             y=("speed", "speed (tokens per target-call time)"),
             by=("window", "drafting"),
             zero=True,
         ).properties(title=f"Best fixed window γ = {best_gamma}: {float(best):.3f}")
-        + page.level(top, f"clairvoyant {float(top):.3f}", page.COLOURS[1])
-        + page.level(seen, f"sees a doomed token {float(seen):.3f}", page.COLOURS[2])
+        + charts.level(top, f"clairvoyant {float(top):.3f}", charts.COLOURS[1])
+        + charts.level(seen, f"sees a doomed token {float(seen):.3f}", charts.COLOURS[2])
     )
     return a, best, c
 
@@ -165,15 +166,15 @@ def _(c):
         for x, gain in zip(grid, curve, strict=True)
     ]
     (
-        page.curves(
+        charts.curves(
             gains,
             x=("alpha", "acceptance probability α of a token"),
             y=("ratio", "ceiling / best fixed window"),
             by=("ceiling", "ceiling"),
             points=False,
         ).properties(title=f"What perfect foresight adds at c = {price:.2f}")
-        + page.level(ratio.BOUND, "e/(e − 1)")
-        + page.level(1.4, "1.4")
+        + charts.level(ratio.BOUND, "e/(e − 1)")
+        + charts.level(1.4, "1.4")
     )
     return
 

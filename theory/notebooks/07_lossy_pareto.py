@@ -13,6 +13,7 @@ with app.setup(hide_code=True):
     from theory.clip import clip_law, upper_for_acceptance
     from theory.fields import to_fraction
     from theory.laws import kl, mixture, total_variation
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.pareto.many_contexts import Context, mixture_point, reward_frontier
     from theory.pareto.one_context import excess_bias
@@ -98,8 +99,8 @@ def _(measure, near):
             above = excess_bias(name.rule, p, q, **{**name.fixed, name.knob: setting})
             assert page.number(above) >= -1e-12
     (
-        page.band(frontier, "alpha", "bias")
-        + page.dots(
+        charts.band(frontier, "alpha", "bias")
+        + charts.dots(
             rows,
             x=("alpha", "acceptance probability α"),
             y=("bias", f"bias: {measure.selected_key} of the emitted law"),
@@ -176,7 +177,7 @@ def _(share):
             {"alpha": page.number(at.acceptance), "reward": page.number(earned), "map": "static"}
         )
         assert at.acceptance - at.quality == EXACT.number("1/2")  # 1 - mean TV, whatever w
-    page.curves(
+    charts.curves(
         trade,
         x=("alpha", "mean acceptance probability"),
         y=("reward", "expected reward per token (1 = all right)"),

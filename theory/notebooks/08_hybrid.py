@@ -9,6 +9,7 @@ with app.setup(hide_code=True):
     import marimo as mo
     import numpy as np
 
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.payoff import (
         CACHE,
@@ -106,14 +107,14 @@ def _(cache_ms, kept, model_ms):
         {"theta": 6.0, "rate": 1000 * float(at_six), "text": "θ = 6"},
     ]
     (
-        page.curves(
+        charts.curves(
             rates,
             x=("theta", "threshold θ on the predicted cache length (tokens)"),
             y=("rate", "long-run rate (tokens per second)"),
             by=("who", "policy"),
             points=False,
         )
-        + page.notes(marks, "theta", "rate")
+        + charts.notes(marks, "theta", "rate")
     ).properties(title="The optimum is flat: near θ* an error costs little")
     return at_six, model, optimum, problem, theta
 
@@ -146,14 +147,14 @@ def _(optimum, problem):
         ms = 1000 * float(lam)
         values += [{"lam": ms, "value": part, "arm": name} for name, part in parts.items()]
     (
-        page.curves(
+        charts.curves(
             values,
             x=("lam", "λ (tokens per second)"),
             y=("value", "E[μ + 1 − λ C] (tokens per round)"),
             by=("arm", "choice"),
             points=False,
         )
-        + page.notes(
+        + charts.notes(
             [{"lam": 1000 * float(optimum.rate), "value": 0.0, "text": "λ*"}], "lam", "value"
         )
     ).properties(title="The best rate is where the surplus F is used up")

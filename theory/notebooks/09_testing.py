@@ -15,6 +15,7 @@ with app.setup(hide_code=True):
     from theory.fields import minimum, to_fraction
     from theory.generation import Decoder, autoregressive, distance
     from theory.laws import residual
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.power import (
         noncentrality,
@@ -123,7 +124,7 @@ def _(shift, stale_row):
         assert far > 0
         assert noncentrality(truth_n, found_n) >= 4 * far**2
         sweep.append({"delta": n / 24, "tv": float(far), "law": "three tokens"})
-    page.curves(
+    charts.curves(
         [{"delta": 0.0, "tv": 0.0, "law": "three tokens"}, *sweep],
         x=("delta", "context dependence δ (probability)"),
         y=("tv", "TV(engine, target)"),
@@ -276,7 +277,7 @@ def _(guess, laws, right, seen, stale_row):
     assert max(blind) < 2e-9  # the false-alarm rate, and nothing more
     costs = {name: sample_size(*pair) for name, pair in list(pairs.items())[:3]}
     assert costs["three tokens jointly"] < costs["last two tokens"] < costs["third token alone"]
-    page.curves(
+    charts.curves(
         powers,
         x=("n", "sample size n (strings of three tokens)"),
         y=("power", "probability that the fault is found"),

@@ -11,6 +11,7 @@ with app.setup(hide_code=True):
     from theory import MarkovModel, RowTree
     from theory.accepted_length import expected_accepted, iid_prediction
     from theory.fields import EXACT, FLOAT, to_fraction
+    from theory.notebooks import _charts as charts
     from theory.notebooks import _page as page
     from theory.windows import Costs, break_even, iid, ladder, throughput
 
@@ -105,7 +106,7 @@ def _(alpha, draft_ms, step_ms, tile):
             ("same slope, no tiles", tokens[k] / smooth.fixed(k)),
         )
     ]
-    page.curves(
+    charts.curves(
         lines,
         x=("gamma", "window γ (drafted tokens)"),
         y=("speed", "speed (tokens per second)"),
@@ -146,7 +147,7 @@ def _(a, calls, draft_ms):
                 kept = expected_accepted("marked_block", p_tree, q_tree, g, drafts)
             rate = 1000 * (1 + kept) / page.number(table.fixed(g))
             budget.append({"gamma": g, "K": f"K = {drafts}", "speed": rate})
-    page.curves(
+    charts.curves(
         budget,
         x=("gamma", "window γ (tokens per draft)"),
         y=("speed", "speed (tokens per second)"),

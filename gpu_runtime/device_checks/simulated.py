@@ -88,10 +88,15 @@ def generations(
         at = at + verdict.accepted + 1
         going = at < horizon
         ids, at, states = ids[going], at[going], tuple(part[going] for part in states)
-        carry = verdict.carry
-        if carry is not None:
-            carry = type(carry)(*(part[going] for part in carry))
+        carry = _kept(verdict.carry, going)
     return Simulated(tokens[:, :horizon], first, rounds)
+
+
+def _kept(carry: Any, rows: Tensor) -> Any:
+    """The rows of a carry: a tensor, a named tuple of carries, or nothing."""
+    if carry is None or isinstance(carry, Tensor):
+        return carry if carry is None else carry[rows]
+    return type(carry)(*(_kept(part, rows) for part in carry))
 
 
 def _draft(

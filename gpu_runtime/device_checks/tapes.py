@@ -133,7 +133,7 @@ def agreement(
     """Run ``case.rounds`` rounds, the carry handed on, and compare all decisions.
 
     Args:
-        verify: the kernel, called on logits with ``logits=True`` and ``options``.
+        verify: what is checked, called on logits.
     """
     reference, params = VERIFIERS[case.rule].verify, dict(case.params)
     alive = torch.ones(case.batch, dtype=torch.bool, device=generator.device)
@@ -143,7 +143,7 @@ def agreement(
     for _ in range(case.rounds):
         p, q, drafts, uniforms, lengths = random_rounds(case, generator)
         laws = [torch.log_softmax(part.double(), dim=-1) for part in (p, q)]
-        found = verify(p, q, drafts, uniforms, lengths, own, logits=True, **params, **options)
+        found = verify(p, q, drafts, uniforms, lengths, own, **params, **options)
         expected = reference(*laws, drafts, uniforms, lengths, carry, **params)
         firm = torch.ones_like(alive)
         for shift in (-TIE, TIE):

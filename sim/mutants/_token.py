@@ -66,7 +66,7 @@ def untempered(xp: Any, log_rows: Array) -> Array:
 def argmax_rows(xp: Any, log_rows: Array) -> Array:
     rows = log_rows[:, :, :-1]
     best = xp.arange(rows.shape[-1], device=device(rows)) == xp.argmax(rows, axis=-1, keepdims=True)
-    return xp.concat([xp.where(best, xp.zeros_like(rows), -xp.inf), log_rows[:, :, -1:]], 2)
+    return xp.concat([xp.where(best, xp.zeros_like(rows), -xp.inf), log_rows[:, :, -1:]], axis=2)
 
 
 def shared_stream(

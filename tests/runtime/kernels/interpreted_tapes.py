@@ -1,12 +1,15 @@
 """Kernels beside the float64 array functions, decision by decision (run by ``test_kernels.py``)."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 
 from gpu_runtime.device_checks.tapes import KINDS, Agreement, Case, agreement, random_rounds, same
 from gpu_runtime.kernels import _round
 from gpu_runtime.verify import KERNELS, kernel
-from sim.verifiers import VERIFIERS
+from sim.verifiers import VERIFIERS, Verdict
 
 SHORT = [
     Case("token", 7, batch=200),
@@ -29,9 +32,13 @@ TILED = [
 """Several tiles, the last one ragged: 1000 = 3 x 256 + 232, 1025 = 4 x 256 + 1."""
 
 
+def on_logits(rule: str) -> Callable[..., Verdict]:
+    return partial(kernel(rule), logits=True)
+
+
 @pytest.mark.parametrize("case", SHORT + TILED, ids=lambda case: case.label.replace(" ", "-"))
 def test_decisions_agree_away_from_ties(case: Case) -> None:
-    found = agreement(case, kernel(case.rule), torch.Generator().manual_seed(3), tile=256)
+    found = agreement(case, on_logits(case.rule), torch.Generator().manual_seed(3), tile=256)
     assert found.wrong == 0
     assert found.ties <= max(1, found.compared // 50), found
 
@@ -43,7 +50,7 @@ def test_programs_of_one_row_decide_alike(rule: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(_round, "LANES", 1)
     drafts = 2 if VERIFIERS[rule].multi_draft else 1
     case = Case(rule, 100, gamma=2, num_drafts=drafts, batch=2)
-    found = agreement(case, kernel(rule), torch.Generator().manual_seed(4), tile=64)
+    found = agreement(case, on_logits(rule), torch.Generator().manual_seed(4), tile=64)
     assert (found.ties, found.wrong) == (0, 0)
 
 
@@ -55,7 +62,7 @@ def test_every_kernel_has_cases() -> None:
 def test_a_wrong_kernel_is_seen() -> None:
     """Negative control: the block rule judged as if it were the token rule."""
     case = Case("block", 7, batch=100)
-    found = agreement(case, kernel("token"), torch.Generator().manual_seed(3))
+    found = agreement(case, on_logits("token"), torch.Generator().manual_seed(3))
     assert found.wrong > 5
     assert isinstance(found, Agreement)
 
